@@ -223,6 +223,7 @@ def test_properties(catalog, warehouse):
         ),
         ({"default-sort-order": "x"}, r"update_sort_order\(\) changes it"),
         ({"a": 1}, "names and values of table properties must be strings, found 'a': 1"),
+        ({"commit.retry.num-retries": 5}, "must be strings, found 'commit.retry.num-retries': 5"),
         ({"skerry.statistics.columns": "kk"}, "names 'kk', which is not a primitive column"),
         ({"skerry.statistics.enabled": "maybe"}, "must be true or false"),
         ({"skerry.statistics.partition-sketch-bytes": "many"}, "must be a whole number, found 'many'"),
@@ -249,6 +250,16 @@ def test_properties_without_sense(catalog, properties, message):
         ("write.parquet.compression-codec", "zip", "must be one of zstd"),
         ("write.delete.granularity", "row", "must be file or partition"),
         ("write.metadata.metrics.default", "some", "there are: counts, full, none"),
+        ("write.delete.mode", "sometimes", "must be copy-on-write or merge-on-read"),
+        ("write.merge.mode", "", "must be copy-on-write or merge-on-read"),
+        ("write.merge.isolation-level", "serialisable", "did you mean 'serializable'"),
+        ("read.split.target-size", "128 MB", "must be a whole number above 0"),
+        ("write.manifest.compression-codec", "lzo", "must be one of gzip, zstd, snappy, uncompressed"),
+        ("write.metadata.previous-versions-max", "all", "must be a whole number above 0"),
+        ("skerry.statistics.row-deletes", "never", "there are: sketch, upper-bound"),
+        ("gc.enabled", "no", "must be true or false"),
+        ("write.wap.enabled", "1", "must be true or false"),
+        ("skerry.read.files-outside-location", "yes", "must be true or false"),
     ],
 )
 def test_a_value_that_no_commit_could_obey_is_refused_wherever_it_is_set(catalog, name, value, message):
@@ -270,6 +281,21 @@ def test_values_that_only_other_engines_obey_are_no_obstacle(catalog, warehouse)
     table.remove_properties("write.parquet.compression-codec")
     with pytest.raises(SchemaError, match="must be one of zstd"):
         table.set_properties({"write.parquet.compression-codec": "lzo"})
+
+
+def test_wrong_values_of_other_engines_can_be_removed(catalog, warehouse):
+    table = made(catalog)
+    wrong = {"commit.retry.num-retries": "lots", "commit.retry.min-wait-ms": "-1", "write.delete.mode": "sometimes"}
+    with peer(warehouse, "d.t").transaction() as transaction:
+        transaction.set_properties(wrong)
+    table.refresh()
+    with pytest.raises(SchemaError, match=r"commit\.retry\.num-retries must be a whole number of at least 0"):
+        table.append(rows(0, 3))
+    table.remove_properties("commit.retry.num-retries")
+    table.set_properties({"commit.retry.min-wait-ms": "1"})
+    table.remove_properties("write.delete.mode")
+    table.append(rows(0, 3))
+    assert wrong.keys() & set(table.properties) == {"commit.retry.min-wait-ms"}
 
 
 def test_properties_of_rivals_stay(catalog, monkeypatch):

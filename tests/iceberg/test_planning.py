@@ -346,7 +346,11 @@ def test_large_files_are_cut_and_read_back_whole(tmp_path):
 @pytest.mark.parametrize("size", ["0", "-5", "much"])
 def test_a_split_size_must_be_a_number_of_bytes(tmp_path, size):
     rows = pa.table({"n": pa.array([1], pa.int64())})
-    table = skerry.connect(tmp_path).create_table("ns.t", rows.schema, properties={"read.split.target-size": size})
+    catalog = skerry.connect(tmp_path)
+    catalog.create_table("ns.t", rows.schema)
+    with catalog.iceberg_catalog.load_table("ns.t").transaction() as transaction:
+        transaction.set_properties({"read.split.target-size": size})
+    table = catalog.load_table("ns.t")
     with pytest.raises(SchemaError, match=f"read.split.target-size must be a whole number above 0, found '{size}'"):
         table.scan().plan(split=True)
 

@@ -326,9 +326,10 @@ def test_what_a_table_or_a_merge_cannot_do(tmp_path):
         table.upsert(table_of([]), "f", blind=True)
     with pytest.raises(UnsupportedError, match="a blind merge must leave every row of the source the same way"):
         table.merge(table_of([(1, 1.0, 1, "a")]), "k", when_matched="update", blind=True)
-    with pytest.raises(SchemaError, match="there is no isolation level 'lax'"):
+    with pytest.raises(SchemaError, match=r"write\.merge\.isolation-level is 'lax'; there are: serializable, snapshot"):
         make(tmp_path / "c", "2", COPY, **{"write.merge.isolation-level": "lax"}).upsert(table_of([]), "k")
-    table.set_properties({"write.merge.mode": "sometimes"})
+    with table.catalog.iceberg_catalog.load_table(table.name).transaction() as transaction:
+        transaction.set_properties({"write.merge.mode": "sometimes"})
     with pytest.raises(SchemaError, match=r"mode must be copy-on-write or merge-on-read, found 'sometimes'"):
         table.upsert(table_of([(1, 1.0, 1, "a")]), "k")
     by_s = make(tmp_path / "b", "2", MARK, ["s"])

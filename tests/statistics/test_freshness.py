@@ -186,7 +186,10 @@ def test_rows_deleted_are_an_upper_bound_if_the_table_wants_nothing_read(catalog
     assert reason == "upper bound: 1 of 10 groups of files have lost rows since they were sketched; run analyze"
     assert table.analyze().files == 1
     check(table)
-    table.set_properties({"skerry.statistics.row-deletes": "lower-bound"})
+    with pytest.raises(SchemaError, match=r"skerry\.statistics\.row-deletes is 'lower-bound'"):
+        table.set_properties({"skerry.statistics.row-deletes": "lower-bound"})
+    with catalog.iceberg_catalog.load_table("d.t").transaction() as transaction:
+        transaction.set_properties({"skerry.statistics.row-deletes": "lower-bound"})
     with pytest.raises(SchemaError, match=r"skerry\.statistics\.row-deletes is 'lower-bound'"):
         table.delete("k = 18")
 

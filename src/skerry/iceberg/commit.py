@@ -339,7 +339,7 @@ def _delete_old_metadata(base: TableState, metadata: TableMetadata) -> None:
     """
     properties = metadata.properties
     wanted = properties.get(DELETE_METADATA_PROPERTY, "false").strip().lower() == "true"
-    if not wanted or properties.get("gc.enabled", "true").strip().lower() == "false":
+    if not wanted or properties.get("gc.enabled", "true").strip().lower() != "true":
         return
     kept = {file_key(entry.metadata_file) for entry in metadata.metadata_log}
     forgotten = (entry.metadata_file for entry in base.metadata.metadata_log)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from pyiceberg.catalog import Catalog
@@ -49,13 +49,21 @@ class IcebergHandle:
         return self.state
 
     def commit(self, operation: Operation[TableState, SnapshotChange | MetadataChange]) -> TableState:
-        """Commit an operation through the one commit loop.
+        """Commit an operation through the one commit loop, retrying as the table's properties say.
 
         Raises:
             ConflictError: Other writers won every race, or the operation does not fit what they did.
             CommitUnknownError: The outcome is unknown; nothing was cleaned up.
         """
-        self.state = commit(operation, self._target(), lambda base: RetryPolicy.from_properties(base.properties))
+        return self.commit_retrying(operation, lambda base: RetryPolicy.from_properties(base.properties))
+
+    def commit_retrying(
+        self,
+        operation: Operation[TableState, SnapshotChange | MetadataChange],
+        retry: Callable[[TableState], RetryPolicy],
+    ) -> TableState:
+        """Commit an operation that decides itself, from the first base state, how to retry; else as `commit`."""
+        self.state = commit(operation, self._target(), retry)
         return self.state
 
     def _target(self) -> IcebergTarget:

@@ -19,18 +19,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.table.snapshots import Snapshot
 
-from skerry.errors import ConflictError, SchemaError
+from skerry.errors import ConflictError
 from skerry.iceberg.manifests.cache import shared_cache
 from skerry.iceberg.manifests.manifest import EntryStatus, ManifestEntry, encode_manifest
 from skerry.iceberg.manifests.manifest_list import ManifestContent, ManifestFile, manifest_codec, read_manifest_list
 from skerry.iceberg.manifests.reader import read_manifest
 from skerry.iceberg.metadata.state import TableState
 from skerry.iceberg.operations import SnapshotChange
-from skerry.table.properties import whole_number
+from skerry.table.properties import check_flag, whole_number
 
 __all__ = ["MergePolicy", "SnapshotManifests", "write_manifests"]
 
 _THREADS = 4
+_MERGE_PROPERTY = "commit.manifest-merge.enabled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +56,10 @@ class MergePolicy:
         Raises:
             SchemaError: A property has an invalid value.
         """
-        enabled = properties.get("commit.manifest-merge.enabled", "true").strip().lower()
-        if enabled not in ("true", "false"):
-            raise SchemaError(f"table property commit.manifest-merge.enabled must be true or false, found {enabled!r}")
+        check_flag(properties, _MERGE_PROPERTY)
         defaults = cls()
         return cls(
-            enabled == "true",
+            properties.get(_MERGE_PROPERTY, "true").strip().lower() == "true",
             whole_number(properties, "commit.manifest.min-count-to-merge", defaults.min_count),
             whole_number(properties, "commit.manifest.target-size-bytes", defaults.target_size_bytes),
         )

@@ -363,7 +363,8 @@ class IcebergTable(Table):
     def _change_properties(self, updates: Mapping[str, str], removals: tuple[str, ...]) -> None:
         from skerry.iceberg.evolution.settings import ChangeProperties
 
-        self.handle.commit(ChangeProperties(updates, removals))
+        change = ChangeProperties(updates, removals)
+        self.handle.commit_retrying(change, change.retry)
 
     def _upgrade(self, format_version: int) -> None:
         from skerry.iceberg.evolution.settings import Upgrade

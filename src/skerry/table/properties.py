@@ -1,4 +1,4 @@
-"""Numeric table properties."""
+"""Table properties that are numbers or flags."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TypeVar
 from skerry.errors import SchemaError
 from skerry.table.whole_numbers import bound
 
-__all__ = ["whole_number"]
+__all__ = ["check_flag", "whole_number"]
 
 Default = TypeVar("Default", int, None)
 
@@ -32,3 +32,18 @@ def whole_number(properties: Mapping[str, str], name: str, default: Default, *, 
     if not number.isdecimal() or int(number) < least:
         raise SchemaError(f"table property {name} must be a whole number {bound(least)}, found {text!r}")
     return int(number)
+
+
+def check_flag(properties: Mapping[str, str], name: str) -> None:
+    """Refuse a table property that is neither true nor false; readers would have to guess which one is meant.
+
+    Args:
+        properties: The table's properties.
+        name: Its name.
+
+    Raises:
+        SchemaError: It is set to something else.
+    """
+    text = properties.get(name, "true")
+    if text.strip().lower() not in ("true", "false"):
+        raise SchemaError(f"table property {name} must be true or false, found {text!r}")

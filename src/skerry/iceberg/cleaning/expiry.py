@@ -155,11 +155,14 @@ class ExpireSnapshots:
 def refuse_kept_files(state: TableState) -> None:
     """Refuse to delete files of a table whose property says that they may be shared.
 
+    As in Iceberg Java, every other value than `true` says so.
+
     Raises:
-        SchemaError: The table property `gc.enabled` is false.
+        SchemaError: The table property `gc.enabled` is not true.
     """
-    if state.properties.get(_GC_PROPERTY, "true").strip().lower() == "false":
+    value = state.properties.get(_GC_PROPERTY, "true").strip().lower()
+    if value != "true":
         raise SchemaError(
-            f"table property {_GC_PROPERTY} is false: files of {state.name} may belong to other tables too; none are "
+            f"table property {_GC_PROPERTY} is {value}: files of {state.name} may belong to other tables too; none are "
             "deleted"
         )

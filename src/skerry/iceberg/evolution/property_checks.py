@@ -1,4 +1,4 @@
-"""The table properties that commits and expiry obey, checked when they are set: no wrong value waits for a commit."""
+"""The table properties that jobs, commits and scans obey, checked when they are set: no wrong value waits for them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,27 @@ import pyarrow as pa
 
 from skerry.iceberg.cleaning.expiry import RetentionDefaults
 from skerry.iceberg.manifest_changes import MergePolicy
+from skerry.iceberg.manifests.manifest_list import manifest_codec
+from skerry.iceberg.operations.change_mode import ChangeMode
+from skerry.iceberg.operations.conflicts import Isolation
+from skerry.iceberg.planning.splits import target_split_bytes
+from skerry.iceberg.statistics.row_deletes import RowDeletePolicy
 from skerry.iceberg.writing.layout import check_layout_properties
 from skerry.table.commit import RetryPolicy
+from skerry.table.files.locations import OUTSIDE_PROPERTY
+from skerry.table.properties import check_flag, whole_number
 from skerry.table.statistics.settings import check_statistics_properties
 
 __all__ = ["check_properties"]
 
 
+_FLAGS: Final = (
+    "gc.enabled",
+    "write.wap.enabled",
+    "write.metadata.delete-after-commit.enabled",
+    "skerry.statistics.catch-up",
+    OUTSIDE_PROPERTY,
+)
 _FILE_FORMATS: Final = ("write.format.default", "write.delete.format.default")
 """They decide which other properties count."""
 
@@ -24,7 +38,7 @@ _FILE_FORMATS: Final = ("write.format.default", "write.delete.format.default")
 def check_properties(
     properties: Mapping[str, str], schema: pa.Schema, before: Mapping[str, str] = MappingProxyType({})
 ) -> None:
-    """Refuse values that commits, writers or expiry could not obey.
+    """Refuse values that jobs, commits or scans could not obey.
 
     Args:
         properties: The table's properties.
@@ -42,3 +56,12 @@ def check_properties(
     RetryPolicy.from_properties(properties)
     MergePolicy.from_properties(properties)
     RetentionDefaults.from_properties(properties)
+    RowDeletePolicy.from_properties(properties)
+    for action in ("delete", "merge"):
+        ChangeMode.from_properties(properties, action)
+        Isolation.from_properties(properties, action)
+    for name in _FLAGS:
+        check_flag(properties, name)
+    manifest_codec(properties)
+    target_split_bytes(properties)
+    whole_number(properties, "write.metadata.previous-versions-max", None)

@@ -25,6 +25,7 @@ from skerry.iceberg.metadata.updates import UpgradeUpdate
 from skerry.iceberg.operations import MetadataChange
 from skerry.iceberg.partitioning.sorting import sort_order
 from skerry.iceberg.writing.file_writers import AMUDAI, wants_shards
+from skerry.table.commit import RetryPolicy
 from skerry.table.rows.schema import nearest
 
 __all__ = ["ChangeProperties", "ChangeSortOrder", "Upgrade"]
@@ -56,6 +57,18 @@ class ChangeProperties:
     updates: Mapping[str, str]
     removals: tuple[str, ...] = ()
 
+    def retry(self, base: TableState) -> RetryPolicy:
+        """How to retry the change: as the properties say once it is made, so that a wrong value can be removed."""
+        texts = {name: value for name, value in self._made_to(base).items() if isinstance(value, str)}
+        try:
+            return RetryPolicy.from_properties(texts)
+        except SchemaError:
+            return RetryPolicy()
+
+    def _made_to(self, base: TableState) -> dict[str, str]:
+        kept = {name: value for name, value in base.properties.items() if name not in self.removals}
+        return {**kept, **self.updates}
+
     def apply(self, base: TableState) -> MetadataChange | None:
         """Decide the change; None if nothing changes.
 
@@ -73,7 +86,7 @@ class ChangeProperties:
         for name in self.removals:
             if name not in before:
                 raise NotFoundError(f"no table property {name!r}{nearest(name, before)}", location=base.name)
-        after = {name: value for name, value in before.items() if name not in self.removals} | dict(self.updates)
+        after = self._made_to(base)
         if wants_shards(after) and not wants_shards(before):
             raise SchemaError(
                 "write.format.default cannot become amudai: other engines fail on a table that contains a shard; "

@@ -134,10 +134,11 @@ def add_files(
     named = constants or {}
     tasks = [AddTask(location, layout, reader, defaults, named.get(location, {})) for location in wanted]
     written = []
+    rows = 0
     for file in (executor or ThreadExecutor()).map(describe_foreign_file, tasks):
         written.append(file)
+        rows += file.data_file.record_count
         if progress is not None:
-            rows = sum(done.data_file.record_count for done in written)
             progress(JobProgress("read", len(written), len(wanted), done_rows=rows))
     return table.commit(AddFiles(AppendFiles.of(written, ref=ref, properties=properties, staged=staged)))
 

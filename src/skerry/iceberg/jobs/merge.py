@@ -12,13 +12,13 @@ from skerry.iceberg.jobs.matching import POSITION, ROW_ID, Matcher, RowUpdate, R
 from skerry.iceberg.jobs.merge_without_read import merge_blind
 from skerry.iceberg.jobs.rewrite import FileChange, Matches
 from skerry.iceberg.jobs.row_changes import (
-    ChangeMode,
     ChangeRequest,
     Found,
     apply_changes,
     redo_after_conflicts,
 )
 from skerry.iceberg.metadata.state import TableState
+from skerry.iceberg.operations.change_mode import ChangeMode
 from skerry.iceberg.reading.scan import Scan, scan
 from skerry.iceberg.writing.table_writers import write_batches
 from skerry.table.arguments import Rows

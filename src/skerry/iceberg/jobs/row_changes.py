@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from typing import TypeVar
 
 import numpy as np
@@ -24,6 +23,7 @@ from skerry.iceberg.jobs.rewrite import FileChange, Rewriter, UpdateRows, pack
 from skerry.iceberg.manifests.manifest import ManifestEntry
 from skerry.iceberg.metadata.state import TableState
 from skerry.iceberg.operations import DeleteKey, OverwriteFiles, RowDelta
+from skerry.iceberg.operations.change_mode import ChangeMode
 from skerry.iceberg.operations.conflicts import Isolation
 from skerry.iceberg.reading.scan import scan
 from skerry.iceberg.writing.delete_files import write_deletion_vectors, write_position_deletes
@@ -41,7 +41,6 @@ from skerry.table.work.read_ahead import default_threads
 from skerry.table.work.tasks import Executor, JobProgress, ProgressCallback, ThreadExecutor
 
 __all__ = [
-    "ChangeMode",
     "ChangeRequest",
     "Found",
     "apply_changes",
@@ -52,15 +51,6 @@ VERSION_WITH_VECTORS = 3
 POSITION = "_pos"
 
 Result = TypeVar("Result")
-
-
-class ChangeMode(Enum):
-    """How rows are changed; the values of `write.delete.mode` and `write.merge.mode`."""
-
-    COPY_ON_WRITE = "copy-on-write"
-    """Data files are rewritten: slow to write, fast to read."""
-    MERGE_ON_READ = "merge-on-read"
-    """Delete files mark deleted rows: fast to write, but readers must apply them."""
 
 
 @dataclass(frozen=True)
@@ -92,17 +82,11 @@ class ChangeRequest:
             SchemaError: The property has an invalid value.
             UnsupportedError: It asks for delete files, which version 1 does not support.
         """
-        name = f"write.{self.action}.mode"
-        text = state.properties.get(name, ChangeMode.COPY_ON_WRITE.value).strip().lower()
-        try:
-            mode = ChangeMode(text)
-        except ValueError:
-            choices = " or ".join(mode.value for mode in ChangeMode)
-            raise SchemaError(f"table property {name} must be {choices}, found {text!r}") from None
+        mode = ChangeMode.from_properties(state.properties, self.action)
         if mode is ChangeMode.MERGE_ON_READ and state.metadata.format_version < 2:
             raise UnsupportedError(
-                f"table property {name}={text} needs delete files, which tables of format version 1 do not support: "
-                "upgrade the table to version 2",
+                f"table property write.{self.action}.mode={mode.value} needs delete files, which tables of format "
+                "version 1 do not support: upgrade the table to version 2",
                 location=state.name,
             )
         return mode
@@ -113,8 +97,7 @@ class ChangeRequest:
         Raises:
             SchemaError: The property has an invalid value.
         """
-        name = f"write.{self.action}.isolation-level"
-        return Isolation.parse(state.properties.get(name, Isolation.SERIALIZABLE.value)).value
+        return Isolation.from_properties(state.properties, self.action).value
 
     def outcome(self, state: TableState) -> RowChangeSummary:
         """A summary with the snapshot of `state` that contains the job's changes, if any, and without counts."""

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import Enum
 
 import numpy as np
 import numpy.typing as npt
 
-from skerry.errors import SchemaError
 from skerry.iceberg.jobs.rewrite import FileChange
 from skerry.iceberg.metadata.state import TableState
 from skerry.iceberg.reading.scan import scan
+from skerry.iceberg.statistics.row_deletes import RowDeletePolicy
 from skerry.iceberg.statistics.samples import read_sample
 from skerry.parquet import read_metadata
 from skerry.table.files.evolution import TableNames
 from skerry.table.files.row_reader import RowReader
 from skerry.table.files.scan_task import FileScanTask
-from skerry.table.rows.schema import Leaf, leaves, nearest
+from skerry.table.rows.schema import Leaf, leaves
 from skerry.table.statistics.column_statistics import SketchPolicy
 from skerry.table.statistics.file_groups import SketchedFile, key_of
 from skerry.table.statistics.group_samples import GroupSamples
@@ -30,31 +29,6 @@ from skerry.theta import Sample
 __all__ = ["FileSample", "SketchTask", "sample_again", "samples_to_follow", "sketch_file"]
 
 POSITION = "_pos"
-DELETES_PROPERTY = "skerry.statistics.row-deletes"
-"""Table property: how to update the statistics of files that lose rows."""
-
-
-class RowDeletePolicy(Enum):
-    """The values of `skerry.statistics.row-deletes`."""
-
-    SKETCH = "sketch"
-    """The remaining rows of touched files are sampled again before the commit: statistics stay fresh."""
-    UPPER_BOUND = "upper-bound"
-    """Nothing is read: counts become upper bounds until the table is analyzed or compacted."""
-
-    @classmethod
-    def from_properties(cls, properties: Mapping[str, str]) -> RowDeletePolicy:
-        """Read the table property.
-
-        Raises:
-            SchemaError: There is no such policy.
-        """
-        text = properties.get(DELETES_PROPERTY, cls.SKETCH.value).strip().lower()
-        try:
-            return cls(text)
-        except ValueError:
-            choices = nearest(text, (policy.value for policy in cls))
-            raise SchemaError(f"table property {DELETES_PROPERTY} is {text!r}{choices}") from None
 
 
 @dataclass(frozen=True)

@@ -146,7 +146,9 @@ def manifest_codec(properties: Mapping[str, str]) -> str:
         if key in properties:
             codec = _CODECS.get(properties[key].lower())
             if codec is None:
-                raise SchemaError(f"property {key!r} is {properties[key]!r}, expected one of {', '.join(_CODECS)}")
+                raise SchemaError(
+                    f"table property {key} must be one of {', '.join(_CODECS)}, found {properties[key]!r}"
+                )
             return codec
     return _CODECS["gzip"]
 

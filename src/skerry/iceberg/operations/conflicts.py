@@ -10,7 +10,7 @@ Spec: Iceberg spec, Commit Conflict Resolution and Retry. The rules are those of
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from enum import Enum
 from typing import Any
 
@@ -63,6 +63,25 @@ class Isolation(Enum):
         except ValueError:
             choices = nearest(text, (level.value for level in cls))
             raise SchemaError(f"there is no isolation level {text!r}{choices}") from None
+
+    @classmethod
+    def from_properties(cls, properties: Mapping[str, str], action: str) -> Isolation:
+        """Read `write.delete.isolation-level` or `write.merge.isolation-level`.
+
+        Args:
+            properties: The table's properties.
+            action: Selects the property: `delete` or `merge`.
+
+        Raises:
+            SchemaError: There is no such level.
+        """
+        name = f"write.{action}.isolation-level"
+        text = properties.get(name, cls.SERIALIZABLE.value)
+        try:
+            return cls.parse(text)
+        except SchemaError:
+            choices = nearest(text, (level.value for level in cls))
+            raise SchemaError(f"table property {name} is {text!r}{choices}") from None
 
 
 class Conflicts:

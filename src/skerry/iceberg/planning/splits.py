@@ -5,15 +5,19 @@ Spec: Iceberg spec, Data File Fields, `split_offsets`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Splits", "plan_splits"]
+from skerry.table.properties import whole_number
+
+__all__ = ["Splits", "plan_splits", "target_split_bytes"]
 
 _Integers: TypeAlias = npt.NDArray[np.int64]
+_DEFAULT_BYTES: Final = 128 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +33,15 @@ class Splits:
     offsets: _Integers
     starts: _Integers
     ends: _Integers
+
+
+def target_split_bytes(properties: Mapping[str, str]) -> int:
+    """The table property `read.split.target-size`: maximum bytes of a task, 128 MiB by default.
+
+    Raises:
+        SchemaError: It is not a whole number above 0.
+    """
+    return whole_number(properties, "read.split.target-size", _DEFAULT_BYTES)
 
 
 def plan_splits(sizes: _Integers, list_offsets: _Integers, split_offsets: _Integers, target_bytes: int) -> Splits:

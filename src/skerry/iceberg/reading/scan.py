@@ -19,6 +19,7 @@ from skerry.iceberg.metadata.schema import readable_columns, to_arrow_schema, to
 from skerry.iceberg.metadata.state import MAIN, TableState
 from skerry.iceberg.planning.plan import ScanPlanner
 from skerry.iceberg.planning.planned_files import PlannedFiles
+from skerry.iceberg.planning.splits import target_split_bytes
 from skerry.iceberg.reading.survey import survey_row_groups
 from skerry.table.arguments import Condition
 from skerry.table.explanation import Explanation
@@ -27,7 +28,6 @@ from skerry.table.files.row_reader import RowReader
 from skerry.table.files.scan_task import FileScanTask, ScanPlan
 from skerry.table.history import in_utc
 from skerry.table.predicate import Predicate, columns_of, conjuncts_of, parse
-from skerry.table.properties import whole_number
 from skerry.table.rows.metadata_columns import DELETED, with_metadata_columns
 from skerry.table.rows.schema import field_id
 from skerry.table.rows.values import physical_value
@@ -38,7 +38,6 @@ from skerry.table.work.read_ahead import default_threads
 __all__ = ["Explanation", "Scan", "column_defaults", "scan", "scan_planner"]
 
 _NAME_MAPPING_PROPERTY = "schema.name-mapping.default"
-_SPLIT_PROPERTY, _SPLIT_BYTES = "read.split.target-size", 128 << 20
 _SURVEYED_FILES = 64
 
 
@@ -194,7 +193,7 @@ class Scan(TableScan):
 
     @property
     def _split_bytes(self) -> int:
-        return whole_number(self._state.properties, _SPLIT_PROPERTY, _SPLIT_BYTES)
+        return target_split_bytes(self._state.properties)
 
     # ---- reading ----
 
