@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+import skerry
 from skerry.errors import ConflictError, SkerryError
 from skerry.paimon.manifests.live_files import index_entries, live_entries
 from skerry.paimon.table import PaimonTable
@@ -151,3 +152,20 @@ def test_nothing_is_left_of_a_failure(tmp_path: Path) -> None:
     assert stray_files(table) == set()
     assert table.compact(full=True, dry_run=True).reasons == {"asked for": 4}
     assert table.compact(full=True).added_files == 4
+
+
+def test_a_rivals_change_is_seen_after_a_compaction_dropped_its_sequence_numbers(tmp_path: Path) -> None:
+    """A full compaction drops delete records, so that the bucket's greatest sequence number falls."""
+    table = make(tmp_path / "t", primary_key=["id"], properties={"bucket": "1", "write-only": "true"})
+    table.append(data(range(4), "old"))
+    table.delete("id >= 2")  # delete records with the greatest sequence numbers
+    rival = PaimonTable.open(Storage(), str(tmp_path / "t"))
+
+    def compact_and_change() -> None:
+        assert rival.compact(full=True).groups == 1
+        assert rival.delete("id = 0").deleted_rows == 1
+
+    update = skerry.Update({"text": "source.text"})
+    done = table.merge(data([0], "new"), on="id", when_matched=update, executor=Interrupted(compact_and_change))
+    assert done.updated_rows == 0  # the first attempt updated a row that the rival has deleted
+    assert table.scan().to_arrow().column("id").to_pylist() == [1]

@@ -82,6 +82,8 @@ class AppendRows:
         if not self.files or self.was_done:
             return None
         if self._layout.has_keys or self._layout.options.bucket > 0:
+            if self._exclusive:
+                self._check_others(base)
             self._bucket_states = self._bucket_states.at(base)
             self._check_buckets(base)
             self._move_behind()
@@ -95,6 +97,20 @@ class AppendRows:
             properties=self._properties,
             watermark=self._watermark,
         )
+
+    def _check_others(self, base: PaimonState) -> None:
+        """Refuse records that rely on what was read of buckets to which others have written since.
+
+        Raises:
+            ConflictError: The work must be repeated.
+        """
+        written = self._bucket_states.written_since(base)
+        if written is None or any(file.bucket.key in written for file in self.files):
+            raise ConflictError(
+                "another writer has changed the same bucket, or snapshots have expired since it was read",
+                location=base.name,
+                retryable=False,
+            )
 
     def _check_buckets(self, base: PaimonState) -> None:
         """Refuse rows that were assigned to another number of buckets than their partition has.
@@ -122,8 +138,6 @@ class AppendRows:
             shift = self._bucket_states.next_sequence(*key) - least
             if self._layout.has_keys:
                 shift = max(shift, 0)
-            if shift and self._exclusive:
-                raise ConflictError("another writer has changed the same bucket", retryable=False)
             for file in files:
                 if not shift:
                     moved.append(file)

@@ -6,7 +6,7 @@ Spec: docs/formats/paimon.md § 7, § 8.7.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 
 from skerry.paimon.manifests.live_files import delta_entries, live_entries
@@ -68,16 +68,44 @@ class BucketStates:
         return bucket_states
 
     def _steps(self, state: PaimonState, snapshot: Snapshot) -> list[Snapshot] | None:
-        """The snapshots since, if all of them only add files."""
-        if not 0 < self.snapshot_id < snapshot.id <= self.snapshot_id + _MAX_STEPS:
+        """The snapshots since, if they are few and all of them only add files."""
+        if snapshot.id > self.snapshot_id + _MAX_STEPS:
+            return None
+        steps = self._snapshots_since(state, snapshot)
+        if steps is None or any(step.commit_kind is CommitKind.OVERWRITE for step in steps):
+            return None
+        return steps
+
+    def _snapshots_since(self, state: PaimonState, snapshot: Snapshot) -> list[Snapshot] | None:
+        """The snapshots after this one up to another; None if one of them has expired or they do not follow it."""
+        if not 0 < self.snapshot_id < snapshot.id:
             return None
         between = range(self.snapshot_id, snapshot.id)
         known, *later = [find_snapshot(state.storage, state.paths, number) for number in between]
         if known is None or known.delta_manifest_list != self.made_by:
             return None
         steps = [*(found for found in later if found is not None), snapshot]
-        is_whole = len(steps) == len(later) + 1
-        return steps if is_whole and all(step.commit_kind is not CommitKind.OVERWRITE for step in steps) else None
+        return steps if len(steps) == len(later) + 1 else None
+
+    def written_since(self, state: PaimonState) -> Collection[tuple[bytes, int]] | None:
+        """The buckets whose records have changed up to a later table state; None if that can no longer be read.
+
+        Sequence numbers do not tell: a full compaction drops delete records, and those of the next writer begin below.
+        """
+        snapshot = state.snapshot
+        if snapshot is None:
+            return () if not self.snapshot_id else None
+        if (snapshot.id, snapshot.delta_manifest_list) == (self.snapshot_id, self.made_by):
+            return ()
+        steps = self._snapshots_since(state, snapshot)
+        if steps is None:
+            return None
+        return {
+            (entry.partition, entry.bucket)
+            for step in steps
+            if step.commit_kind is not CommitKind.COMPACT
+            for entry in delta_entries(state, step)
+        }
 
     def _with(self, entries: Iterable[ManifestEntry]) -> BucketStates:
         for entry in entries:
