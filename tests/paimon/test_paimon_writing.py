@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -240,15 +241,22 @@ def test_sequence_numbers_of_append_tables(tmp_path: Path, properties: dict[str,
 class Rival:
     """Commits something of its own between our writing and our commit."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, table: PaimonTable, *data: pa.Table) -> None:
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, table: PaimonTable, *acts: pa.Table | Callable[[PaimonTable], Any]
+    ) -> None:
         from skerry.paimon.commit import PaimonTarget
 
-        publish, waiting = PaimonTarget.publish, list(data)
+        publish, waiting = PaimonTarget.publish, list(acts)
 
         def late(target: PaimonTarget, staged: Any) -> Any:
             if waiting:
-                one = waiting.pop()
-                PaimonTable.open(Storage(), table.location).append(one)
+                act, rival = waiting.pop(), PaimonTable.open(Storage(), table.location)
+                if isinstance(act, pa.Table):
+                    rival.append(act)
+                else:
+                    acts_left, waiting[:] = list(waiting), []  # what it commits itself is not delayed
+                    act(rival)
+                    waiting[:] = acts_left
             return publish(target, staged)
 
         monkeypatch.setattr(PaimonTarget, "publish", late)
@@ -329,6 +337,53 @@ def test_a_failed_commit_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Monk
     known = {entry.file.file_name for entry in live_entries(table.handle.refresh())}
     on_disk = {path.name for folder in (tmp_path / "t").glob("bucket-*") for path in folder.iterdir()}
     assert on_disk == known
+
+
+def test_the_number_of_an_expired_snapshot_is_not_used_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slow writer finds no snapshot after its base: others have made it, and let it expire."""
+    table = make(tmp_path / "t")
+    table.append(rows(0, 2, "base"))
+
+    def overtake(rival: PaimonTable) -> None:
+        for number in range(3):
+            rival.append(rows(10 * number, 1, "rival"))
+        assert rival.expire_snapshots(keep_last=1, older_than=datetime.datetime(2999, 1, 1)).snapshot_ids == (1, 2, 3)
+
+    Rival(monkeypatch, table, overtake)
+    table.append(rows(5, 1, "ours"))
+    found = plain(PaimonTable.open(Storage(), table.location).scan().to_arrow())
+    assert found == plain(
+        pa.concat_tables([rows(0, 2, "base"), *(rows(10 * n, 1, "rival") for n in range(3)), rows(5, 1, "ours")])
+    )
+    assert [snapshot.id for snapshot in table.handle.snapshots()] == [4, 5]
+
+
+def test_a_snapshot_whose_base_was_rolled_back_is_taken_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = make(tmp_path / "t")
+    for number in range(3):
+        table.append(rows(number, 1))
+    Rival(monkeypatch, table, lambda rival: rival.rollback(1))
+    table.append(rows(5, 1, "ours"))
+    assert plain(table.scan().to_arrow()) == plain(pa.concat_tables([rows(0, 1), rows(5, 1, "ours")]))
+    assert [snapshot.id for snapshot in table.handle.snapshots()] == [1, 2]
+
+
+def test_a_commit_whose_base_expires_at_once_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = make(tmp_path / "t")
+    table.append(rows(0, 1))
+    write = Storage.write
+
+    def then_expire(self: Storage, location: str, data: Any, *, overwrite: bool = False) -> None:
+        write(self, location, data, overwrite=overwrite)
+        if location.endswith("/snapshot-2"):
+            PaimonTable.open(Storage(), table.location).expire_snapshots(
+                keep_last=1, older_than=datetime.datetime(2999, 1, 1)
+            )
+
+    monkeypatch.setattr(Storage, "write", then_expire)
+    table.append(rows(1, 1))
+    assert [snapshot.id for snapshot in table.handle.snapshots()] == [2]
+    assert table.scan().to_arrow().num_rows == 2
 
 
 # Overwriting ---------------------------------------------------------------------------------------------------------

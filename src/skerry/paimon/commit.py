@@ -29,7 +29,7 @@ from skerry.paimon.manifests.manifest_list import ManifestFileMeta, encode_manif
 from skerry.paimon.manifests.merging import ManifestSizes, cancelled_entries, plan_merging
 from skerry.paimon.manifests.metadata_file import MetadataEncoding
 from skerry.paimon.metadata.snapshot import CommitKind, Snapshot, decode_snapshot, encode_snapshot
-from skerry.paimon.metadata.snapshots import find_snapshot, write_hint
+from skerry.paimon.metadata.snapshots import find_snapshot, snapshot_ids, write_hint
 from skerry.paimon.metadata.state import PaimonState, load_state
 from skerry.paimon.operations.change import IndexChange, TableChange
 from skerry.paimon.statistics.published import stage_statistics
@@ -149,6 +149,8 @@ class PaimonTarget:
             raise CommitUnknownError(
                 f"snapshot {snapshot.id} may or may not have been created: {error}", location=base.name
             ) from error
+        else:
+            _check_succession(staged)
         with after_publish("the hint at the newest snapshot"):  # it saves others a listing, and may be wrong
             write_hint(base.storage, base.paths, snapshot.id)
         self.newest = replace(base, snapshot=snapshot)
@@ -168,8 +170,30 @@ class PaimonTarget:
         own = decode_snapshot(encode_snapshot(staged.snapshot))
         if found.delta_manifest_list != own.delta_manifest_list or _who(found) != _who(own):
             raise ConflictError(f"snapshot {own.id} was created by another writer", location=staged.base.name)
+        _check_succession(staged)
         self.newest = replace(staged.base, snapshot=staged.snapshot)
         return self.newest
+
+
+def _check_succession(staged: StagedCommit) -> None:
+    """Take back a snapshot whose number was free only because its first owner had expired or been rolled back.
+
+    Snapshots expire in order and the newest never does, so that ours succeeds its base if the base still exists.
+
+    Raises:
+        ConflictError: Others have moved the branch on, or back; the snapshot is deleted.
+        CommitUnknownError: It has been deleted by others.
+    """
+    base, number = staged.base, staged.snapshot.id
+    if base.snapshot is not None and base.storage.exists(base.paths.snapshot(base.snapshot.id)):
+        return
+    ids = snapshot_ids(base.storage, base.paths)
+    if number not in ids:
+        raise CommitUnknownError(f"snapshot {number} was created, and has expired", location=base.name)
+    if ids[0] == number and (ids[-1] == number or number + 1 in ids):
+        return
+    base.storage.delete([base.paths.snapshot(number)])
+    raise ConflictError(f"other writers have replaced the snapshots before {number}", location=base.name)
 
 
 def _who(snapshot: Snapshot) -> tuple[str, int, CommitKind]:
