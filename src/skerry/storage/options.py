@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 ALLOWED_LOCATIONS: Final = "skerry.allowed-locations"
-"""Catalog property: a JSON list of folders whose tables may be read although they have files outside of them."""
+"""Catalog property: a JSON list of folders in which files of tables may be read beside the tables' own folders."""
 _PREFIXES: Final = ("s3.", "gcs.", "adls.", "client.", MOVED_FROM, MOVED_TO)
 _PUBLIC: Final = frozenset(
     {
@@ -240,7 +240,9 @@ def _plain_http(endpoint: str | None) -> dict[str, Any]:
 def _refuse(options: Mapping[str, str], *names: str) -> None:
     for name in names:
         if options.get(name):
-            raise UnsupportedError(f"storage option {name!r} is not supported; use keys, or those of the machine")
+            raise UnsupportedError(
+                f"storage option {name!r} is not supported; give access keys, or none for those of the machine"
+            )
 
 
 def _as_text(value: Any) -> str:

@@ -208,4 +208,4 @@ def _fill_scalar(message: AnyValue, value: Any) -> None:
     elif isinstance(value, TimeSpan):
         message.timespan_value.ticks = value.ticks & ((1 << 64) - 1)
     else:
-        raise SchemaError(f"a property's value cannot be a {type(value).__name__}", rule=_RULE)
+        raise SchemaError(f"a property's value cannot be of type {type(value).__name__}", rule=_RULE)

@@ -296,30 +296,42 @@ def _marked(found: Found) -> _Replacement:
         positions = [(change.tasks[0].data_file, change.matches.positions) for change in changes]
         entries = write_position_deletes(found.layout, positions)
     referenced = tuple(change.location for change in changes)
+    gained = _GainedDeletes(entries)
     return _Replacement(
         tuple(found.written),
         (*found.removed, *emptied),
         tuple(entries),
         tuple(key for keys in needless.values() for key in keys),
         referenced,
-        {change.location: _delete_change(change, entries, needless.get(change.location, ())) for change in changes},
+        {change.location: gained.key_of(change, needless.get(change.location, ())) for change in changes},
     )
 
 
-def _delete_change(change: FileChange, added: Iterable[ManifestEntry], removed: Iterable[DeleteKey]) -> int:
-    """The key of the deletes that a data file gains or loses."""
-    file = change.tasks[0].data_file
-    partition = partition_name(file.spec_id, file.partition)
-    gained = [
-        delete_name(entry.data_file.location, entry.content_offset)
-        for entry in added
-        if entry.referenced_data_file == file.location
-        or (
-            entry.referenced_data_file is None
-            and partition_name(entry.data_file.spec_id, entry.data_file.partition) == partition
-        )
-    ]
-    return deletes_key([*gained, *(delete_name(location, offset) for location, offset in removed)])
+class _GainedDeletes:
+    """New delete files by the data files that they concern.
+
+    Args:
+        added: The delete files: each is for one data file, or for all of a partition.
+    """
+
+    def __init__(self, added: Iterable[ManifestEntry]) -> None:
+        self._by_file: dict[str, list[str]] = {}
+        self._by_partition: dict[str, list[str]] = {}
+        for entry in added:
+            file = entry.data_file
+            name = delete_name(file.location, entry.content_offset)
+            if entry.referenced_data_file is None:
+                self._by_partition.setdefault(partition_name(file.spec_id, file.partition), []).append(name)
+            else:
+                self._by_file.setdefault(entry.referenced_data_file, []).append(name)
+
+    def key_of(self, change: FileChange, removed: Iterable[DeleteKey]) -> int:
+        """The key of the deletes that a data file gains or loses."""
+        file = change.tasks[0].data_file
+        gained = self._by_file.get(file.location, [])
+        if self._by_partition:
+            gained = gained + self._by_partition.get(partition_name(file.spec_id, file.partition), [])
+        return deletes_key([*gained, *(delete_name(location, offset) for location, offset in removed)])
 
 
 def _of_this_file_alone(change: FileChange) -> list[DeleteKey]:

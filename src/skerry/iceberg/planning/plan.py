@@ -49,7 +49,7 @@ __all__ = ["ScanPlanner"]
 
 _Mask: TypeAlias = npt.NDArray[np.bool_]
 _AHEAD_BYTES = 4 << 20
-"""The number of decoded manifests that may wait to be pruned."""
+"""Encoded size of the manifests that may be decoded and wait to be pruned."""
 
 
 @dataclass(frozen=True)

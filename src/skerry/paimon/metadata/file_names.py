@@ -19,7 +19,9 @@ def checked_name(text: str, what: str) -> str:
         SchemaError: It is blank, or cannot be part of a file name.
     """
     if not text.strip() or any(char in text for char in "/\\\0") or text.startswith("."):
-        raise SchemaError(f"{text!r} is not a valid {what} name: it must not be blank or contain slashes")
+        raise SchemaError(
+            f"{text!r} is not a valid {what} name: it must not be blank, contain slashes or begin with a dot"
+        )
     return text
 
 

@@ -49,6 +49,9 @@ def change_vectors(
     """
     leaving = set(gone)
     touched = deleted.keys() | leaving
+    changes: dict[tuple[bytes, int], list[FileKey]] = {}
+    for file_key in touched:
+        changes.setdefault(file_key[:2], []).append(file_key)
     by_bucket: dict[tuple[bytes, int], list[IndexManifestEntry]] = {}
     for entry in entries:
         if entry.index_type == DELETION_VECTORS:
@@ -56,18 +59,18 @@ def change_vectors(
     added: list[IndexManifestEntry] = []
     removed: list[IndexManifestEntry] = []
     prefix = uuid.uuid4()
-    for key in sorted({key[:2] for key in touched}):
+    for key, files in sorted(changes.items()):
         known = by_bucket.get(key, [])
         chosen = known if layout.options.bucket > 0 else [found for found in known if _holds(found, touched)]
         vectors: dict[str, Positions] = {}
         for entry in chosen:
             vectors |= _read(layout, entry)
-        for partition, bucket, file in leaving:
-            if (partition, bucket) == key:
-                vectors.pop(file, None)
-        for (partition, bucket, file), positions in deleted.items():
-            if (partition, bucket) == key:
-                vectors[file] = np.union1d(vectors.get(file, _NOTHING), positions)
+        for file_key in files:
+            name = file_key[2]
+            if file_key in leaving:
+                vectors.pop(name, None)
+            if file_key in deleted:
+                vectors[name] = np.union1d(vectors.get(name, _NOTHING), deleted[file_key])
         removed += chosen
         for part in _parts(layout, vectors):
             name = f"index-{prefix}-{len(added)}"

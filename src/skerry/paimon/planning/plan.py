@@ -38,7 +38,7 @@ from skerry.table.work.read_ahead import read_ahead
 __all__ = ["ScanPlanner"]
 
 _AHEAD_BYTES: Final = 4 << 20
-"""Maximum number of encoded manifests that may be decoded ahead of those before them."""
+"""Maximum encoded size of the manifests that are decoded ahead of those before them."""
 
 
 @dataclass(frozen=True)

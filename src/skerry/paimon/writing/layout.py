@@ -153,8 +153,9 @@ class WriteLayout:
             for segment in folder.removeprefix(self.location).split("/"):
                 if (size := len(segment.encode())) > _MAX_FOLDER_BYTES:
                     raise SchemaError(
-                        f"a value of partition key {segment.partition('=')[0]!r} is too long for a folder name in "
-                        f"does in Paimon: {size} bytes, expected at most {_MAX_FOLDER_BYTES}: {segment[:60]!r}…",
+                        f"a value of partition key {segment.partition('=')[0]!r} is too long for a folder name, "
+                        f"as which Paimon stores it: {size} bytes, expected at most {_MAX_FOLDER_BYTES}: "
+                        f"{segment[:60]!r}…",
                         location=self.name,
                     )
         return folder

@@ -120,7 +120,7 @@ def _check(column: Column, values: npt.NDArray[np.uint8], location: str) -> None
     is_far = (np.abs(days) > _DAYS) | (nanos > _NANOS_PER_DAY) | (nanos < -_NANOS_PER_DAY)
     if is_far.any():
         raise UnsupportedError(
-            f"column {column.name} has a time {int(days[is_far][0])} days from 1970, which nanoseconds in 64 bits can "
-            "hold; Arrow has no other type for timestamps of 7 to 9 digits",
+            f"column {column.name} has a time {int(days[is_far][0])} days from 1970, which nanoseconds in 64 bits "
+            "cannot hold; Arrow has no other type for timestamps of 7 to 9 digits",
             location=location,
         )
