@@ -14,11 +14,14 @@ from skerry._version import __version__
 if TYPE_CHECKING:
     from skerry.catalog import Catalog as Catalog
     from skerry.catalog import connect as connect
+    from skerry.planner.explanation import QueryPlan as QueryPlan
+    from skerry.planner.ordering import JoinPlan as JoinPlan
     from skerry.storage import Storage as Storage
     from skerry.table.arguments import ColumnSource as ColumnSource
     from skerry.table.arguments import Condition as Condition
     from skerry.table.arguments import Rows as Rows
     from skerry.table.explanation import Explanation as Explanation
+    from skerry.table.files.data_file import DataFile as DataFile
     from skerry.table.history import Ref as Ref
     from skerry.table.history import Snapshot as Snapshot
     from skerry.table.merging import Delete as Delete
@@ -27,6 +30,10 @@ if TYPE_CHECKING:
     from skerry.table.rows.row_stream import RowStream as RowStream
     from skerry.table.statistics.column_statistics import ColumnStatistics as ColumnStatistics
     from skerry.table.statistics.column_statistics import Freshness as Freshness
+    from skerry.table.statistics.column_statistics import FreshnessState as FreshnessState
+    from skerry.table.statistics.joinable import JoinableColumn as JoinableColumn
+    from skerry.table.statistics.joinable import JoinableColumns as JoinableColumns
+    from skerry.table.statistics.joinable import NotCompared as NotCompared
     from skerry.table.summaries import AnalyzeSummary as AnalyzeSummary
     from skerry.table.summaries import ChangeSummary as ChangeSummary
     from skerry.table.summaries import CompactSummary as CompactSummary
@@ -34,16 +41,21 @@ if TYPE_CHECKING:
     from skerry.table.summaries import ExpireSummary as ExpireSummary
     from skerry.table.summaries import ManifestSummary as ManifestSummary
     from skerry.table.summaries import MigrationSummary as MigrationSummary
+    from skerry.table.summaries import OrphanFile as OrphanFile
     from skerry.table.summaries import OrphanSummary as OrphanSummary
     from skerry.table.summaries import RelocationSummary as RelocationSummary
     from skerry.table.summaries import RowChangeSummary as RowChangeSummary
     from skerry.table.summaries import TableRelocationSummary as TableRelocationSummary
     from skerry.table.table import Table as Table
+    from skerry.table.table_files import TableFile as TableFile
     from skerry.table.table_scan import TableScan as TableScan
+    from skerry.table.updates import SchemaUpdate as SchemaUpdate
+    from skerry.table.updates import SpecUpdate as SpecUpdate
     from skerry.table.work.progress import Progress as Progress
     from skerry.table.work.tasks import Executor as Executor
     from skerry.table.work.tasks import JobProgress as JobProgress
     from skerry.table.work.tasks import ThreadExecutor as ThreadExecutor
+    from skerry.theta.overlap import Proportion as Proportion
 
 _SUBMODULES: Final = frozenset({"amudai", "catalog", "errors", "puffin", "spark", "theta"})
 _WHERE: Final = {
@@ -54,26 +66,38 @@ _WHERE: Final = {
     "ColumnStatistics": "table.statistics.column_statistics",
     "CompactSummary": "table.summaries",
     "Condition": "table.arguments",
+    "DataFile": "table.files.data_file",
     "Delete": "table.merging",
     "DeletesSummary": "table.summaries",
     "Executor": "table.work.tasks",
     "ExpireSummary": "table.summaries",
     "Explanation": "table.explanation",
     "Freshness": "table.statistics.column_statistics",
+    "FreshnessState": "table.statistics.column_statistics",
     "Insert": "table.merging",
     "JobProgress": "table.work.tasks",
+    "JoinPlan": "planner.ordering",
+    "JoinableColumn": "table.statistics.joinable",
+    "JoinableColumns": "table.statistics.joinable",
     "ManifestSummary": "table.summaries",
     "MigrationSummary": "table.summaries",
+    "NotCompared": "table.statistics.joinable",
+    "OrphanFile": "table.summaries",
     "OrphanSummary": "table.summaries",
     "Progress": "table.work.progress",
+    "Proportion": "theta.overlap",
+    "QueryPlan": "planner.explanation",
     "Ref": "table.history",
     "RelocationSummary": "table.summaries",
     "RowChangeSummary": "table.summaries",
     "RowStream": "table.rows.row_stream",
     "Rows": "table.arguments",
+    "SchemaUpdate": "table.updates",
     "Snapshot": "table.history",
+    "SpecUpdate": "table.updates",
     "Storage": "storage",
     "Table": "table.table",
+    "TableFile": "table.table_files",
     "TableRelocationSummary": "table.summaries",
     "TableScan": "table.table_scan",
     "ThreadExecutor": "table.work.tasks",

@@ -52,6 +52,7 @@ def test_deletes(catalog):
     told = run("rewrite-deletes", "d.t", "--dry-run")
     assert told == "d.t: 3 delete files of 1 data files would be rewritten; 0 would be dropped\n"
     assert run("rewrite-deletes", "d.t", "--min-files", "4") == "d.t: nothing to do\n"
+    assert "Invalid value for '--min-files'" in run("rewrite-deletes", "d.t", "--min-files", "1", code=2)
     assert run("rewrite-deletes", "d.t") == "d.t: 3 delete files of 1 data files rewritten into 1; 0 dropped\n"
     assert json.loads(run("rewrite-deletes", "d.t", "--json"))["rewritten_delete_files"] == 0
     assert table.refresh().scan().count() == 7

@@ -48,7 +48,7 @@ def rewrite_deletes(
     table: TableName,
     min_files: Annotated[
         int,
-        typer.Option(min=1, help="Merge this many delete files of a data file or more; format version 3 ignores this."),
+        typer.Option(min=2, help="Merge this many delete files of a data file or more; format version 3 ignores this."),
     ] = 2,
     ref: Ref = "main",
     dry_run: DryRun = False,

@@ -151,7 +151,9 @@ def main(arguments: list[str] | None = None) -> int:
         good &= _read_back(console, spark, catalog)
     else:
         console.print("[yellow]Iceberg's connector could not be fetched; reading back through it was skipped.[/]")
-    console.print(f"The warehouse stays in {warehouse}; try: skerry stats nyc.flights -w {warehouse}")
+    command = "skerry" if shutil.which("skerry") else Path(sys.executable).with_name("skerry")
+    console.print(f"The warehouse stays in {warehouse}; try:", soft_wrap=True)
+    console.print(f"{command} stats nyc.flights -w {warehouse}", soft_wrap=True)
     spark.stop()
     return 0 if good else 1
 
