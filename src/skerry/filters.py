@@ -71,7 +71,7 @@ def parse_comparisons(filters: Any) -> Alternatives:
     try:
         is_flat = len(filters) > 0 and len(filters[0]) > 0 and isinstance(filters[0][0], str)
         groups = [filters] if is_flat else list(filters)
-        alternatives = tuple(tuple(Comparison(*comparison) for comparison in group) for group in groups)
+        alternatives = tuple(tuple(_comparison(found) for found in group) for group in groups)
     except (TypeError, KeyError, IndexError):
         raise SchemaError(f"filters are tuples of column, operator and value, found {filters!r}") from None
     if not alternatives or not all(alternatives):
@@ -86,6 +86,12 @@ def parse_comparisons(filters: Any) -> Alternatives:
         ):
             raise SchemaError(f"operator {comparison.operator!r} takes several values, found {comparison.value!r}")
     return alternatives
+
+
+def _comparison(found: Any) -> Comparison:
+    if isinstance(found, str):
+        raise TypeError  # three letters would unpack, too
+    return Comparison(*found)
 
 
 def as_expression(alternatives: Alternatives, schema: pa.Schema) -> pc.Expression:

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import skerry
 from skerry import amudai
 from skerry.amudai.reading.filters import may_match, parse_filters, ranges_of_blocks, ranges_of_stripe
 from skerry.amudai.statistics.descriptors import decode_statistics
@@ -150,6 +151,7 @@ def test_what_cannot_be_compared_with_stored_values_is_not_refuted() -> None:
         ([("x", "~", 1)], "no operator '~'"),
         ([("y", "=", 1)], "names the column 'y'"),
         ([("x", "=")], "filters are tuples"),
+        (["x=5"], "filters are tuples"),
         (5, "filters are tuples"),
         ("x = 1", "only tables take SQL"),
         ([("x", "in", "abc")], "takes several values"),
@@ -159,6 +161,43 @@ def test_what_cannot_be_compared_with_stored_values_is_not_refuted() -> None:
 def test_other_filters_are_refused(filters: Any, error: str) -> None:
     with pytest.raises(SchemaError, match=error):
         parse_filters(filters, pa.schema([("x", pa.int64())]))
+
+
+def test_text_is_refused_where_a_list_is_taken(tmp_path: Path) -> None:
+    path = tmp_path / "a.amudai.shard"
+    amudai.write_table(pa.table({"x": [1], "y": [2], "xy": [3]}), path)
+    shard = amudai.ShardFile(path)
+    for read in (
+        lambda columns: amudai.read_table(path, columns=columns),
+        lambda columns: shard.read(columns=columns),
+        lambda columns: list(shard.iter_batches(columns=columns)),
+        lambda columns: shard.take([0], columns=columns),
+    ):
+        with pytest.raises(SchemaError, match=r"must be a list of strings, found 'xy'; write columns=\['xy'\]"):
+            read("xy")
+        with pytest.raises(SchemaError, match="columns must be a list of strings, found 3 in it"):
+            read(["x", 3])
+        assert read(["xy"]) is not None
+    for stripes in ("0", 0, [0.0], [True]):
+        with pytest.raises(SchemaError, match="stripes must be a list of whole numbers"):
+            shard.read(stripes=stripes)
+        with pytest.raises(SchemaError, match="stripes must be a list of whole numbers"):
+            next(shard.iter_batches(stripes=stripes))
+    with pytest.raises(SchemaError, match="batch_size must be a whole number above 0, found 0"):
+        next(shard.iter_batches(0))
+    for allow in (
+        lambda folders: amudai.read_table(path, allowed_locations=folders),
+        lambda folders: amudai.merge([path], tmp_path / "b", allowed_locations=folders),
+        lambda folders: amudai.write_over_parquet([path], tmp_path / "b", allowed_locations=folders),
+        lambda folders: skerry.Storage().allowing(folders),
+    ):
+        with pytest.raises(SchemaError, match=r"write allowed_locations=\['/lake'\]"):
+            allow("/lake")
+    with pytest.raises(SchemaError, match="shards must be a list of paths"):
+        amudai.merge(path, tmp_path / "b")
+    with pytest.raises(SchemaError, match="files must be a list of paths"):
+        amudai.write_over_parquet(str(path), tmp_path / "b")
+    assert list(tmp_path.iterdir()) == [path]
 
 
 @pytest.mark.parametrize("condition", [("x", "in", 5), ("x", "not in", None), (7, "=", 1), ("x", "=", object())])

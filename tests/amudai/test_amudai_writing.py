@@ -302,8 +302,10 @@ def test_other_columns_profiles_and_options_are_refused(tmp_path: Path) -> None:
     schema = pa.schema([("x", pa.int64())])
     for options, error in (
         ({"profile": "tiny"}, "no profile 'tiny', expected one of plain, fast"),
-        ({"stripe_rows": 0}, "a stripe of 0 rows"),
-        ({"stripe_bytes": 1 << 31}, "1073741824 bytes at most"),
+        ({"stripe_rows": 0}, "stripe_rows must be a whole number above 0, found 0"),
+        ({"stripe_rows": "10"}, "stripe_rows must be a whole number above 0, found '10'"),
+        ({"threads": -1}, "threads must be a whole number above 0, found -1"),
+        ({"stripe_bytes": 1 << 31}, "stripe_bytes must be at most 1073741824"),
         ({"field_options": {"y": FieldOptions()}}, "columns that do not exist: y"),
         ({"field_properties": {"y": {}}}, "columns that do not exist: y"),
         ({"properties": {"p": object()}}, "propert"),

@@ -80,7 +80,7 @@ def test_external_files_of_paimon_tables(tmp_path):
 
 
 def test_what_is_no_list_of_locations_is_refused(tmp_path):
-    with pytest.raises(SchemaError, match="must be a list of locations, found the text"):
+    with pytest.raises(SchemaError, match="allowed_locations must be a list of paths, found '/raw'"):
         skerry.connect(tmp_path, allowed_locations="/raw")
     skerry.connect(tmp_path).create_table("d.t", SCHEMA)
     for text in ("/raw", "[1]", '[""]', "{", "[" * 100_000, 7):

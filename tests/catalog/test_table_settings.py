@@ -186,7 +186,7 @@ def test_sort_orders(catalog, warehouse):
     assert table.metadata_location == location
     with pytest.raises(SchemaError, match="no column 'x'"):
         table.update_sort_order(["x"])
-    with pytest.raises(SchemaError, match="sort_by takes a list of texts"):
+    with pytest.raises(SchemaError, match="sort_by must be a list of strings"):
         table.update_sort_order("k")
 
 

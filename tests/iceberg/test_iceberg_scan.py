@@ -331,7 +331,7 @@ def test_snapshots_branches_tags_and_times(tmp_path):
     ("arguments", "message"),
     [
         ({"columns": ["carier"]}, "no column 'carier'; did you mean 'carrier'?"),
-        ({"columns": "n"}, "columns takes a list of texts, found 'n'; write columns=['n']"),
+        ({"columns": "n"}, "columns must be a list of strings, found 'n'; write columns=['n']"),
         ({"where": "dealy > 5"}, "no column 'dealy'; did you mean 'delay'? (character 1 of: dealy > 5)"),
         ({"limit": -1}, "limit must be a whole number of at least 0, found -1"),
         ({"limit": True}, "limit must be a whole number of at least 0, found True"),

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import skerry
 from skerry import puffin
-from skerry.errors import AlreadyExistsError, FormatError, NotFoundError, SkerryError, UnsupportedError
+from skerry.errors import AlreadyExistsError, FormatError, NotFoundError, SchemaError, SkerryError, UnsupportedError
 from skerry.puffin import BlobMetadata, PuffinReader, PuffinWriter
 from skerry.storage import Storage
 
@@ -35,6 +35,8 @@ def opened(file: tuple[Storage, str]) -> PuffinReader:
 
 def small_file(*, compress_footer: bool = False) -> bytes:
     writer = PuffinWriter({"note": "é"}, compress_footer=compress_footer)
+    with pytest.raises(SchemaError, match="fields must be a list of whole numbers, found '12'"):
+        writer.add_blob("plain", b"abc", fields="12", snapshot_id=5, sequence_number=6)
     writer.add_blob("plain", b"abc", fields=[1], snapshot_id=5, sequence_number=6, compression_codec=None)
     writer.add_blob("theta", b"xyz" * 20, fields=[2, 1], snapshot_id=5, sequence_number=6, properties={"ndv": "3"})
     writer.add_blob("other", b"", fields=[], snapshot_id=-1, sequence_number=-1, compression_codec="lz4")

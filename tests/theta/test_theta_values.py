@@ -237,6 +237,9 @@ def test_run_end_encoded_counts_every_run():
         (np.zeros((2, 2)), "one dimension, the array has 2"),
         (np.array([1 + 2j]), "no Arrow column"),
         ([object()], "no Arrow column"),
+        (5, "no Arrow column can be made of int"),
+        ("abc", r"values must be a column, found 'abc'; write \['abc'\]"),
+        (b"abc", r"values must be a column, found b'abc'; write \[b'abc'\]"),
     ],
 )
 def test_what_is_not_sketched_is_named(array: Any, message: str):

@@ -29,6 +29,7 @@ from skerry.amudai.values.datetimes import EPOCH_TICKS
 from skerry.amudai.values.types import ARROW_SCHEMA_PROPERTY
 from skerry.amudai.writing.directory import StripeParts, data_refs, finish_root, merge_fields
 from skerry.amudai.writing.shard_writer import WrittenShard
+from skerry.arguments import check_list
 from skerry.errors import AlreadyExistsError, SchemaError, UnsupportedError
 from skerry.storage import Storage, absolute, file_key, is_within, parent, redact, storage_of
 
@@ -74,6 +75,8 @@ def merge(
         AlreadyExistsError: The file exists and `overwrite` is false, or it is one of the shards.
         FormatError: A shard is damaged.
     """
+    check_list("shards", shards, "paths")
+    check_list("allowed_locations", allowed_locations, "paths")
     location = absolute(path)
     storage = storage_of(storage, options)
     folders = list(map(absolute, allowed_locations))

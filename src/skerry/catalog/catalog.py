@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyiceberg.catalog as pyiceberg_catalog
 
+from skerry.arguments import check_list
 from skerry.catalog.iceberg_tables import IcebergTables
-from skerry.catalog.names import check_choice, check_list, check_new_name, identifier_of
+from skerry.catalog.names import check_choice, check_new_name, identifier_of
 from skerry.catalog.paimon_tables import PaimonTables
 from skerry.catalog.sketch_index import SketchIndex
 from skerry.catalog.stores import NewTable, TableStore, arrow_schema

@@ -17,12 +17,13 @@ from pyiceberg.catalog.sql import SqlCatalog
 from sqlalchemy import URL
 from sqlalchemy.exc import OperationalError, ProgrammingError
 
+from skerry.arguments import check_list
 from skerry.catalog.catalog import Catalog
 from skerry.catalog.iceberg_tables import IcebergTables
 from skerry.catalog.paimon_tables import PaimonTables
 from skerry.catalog.sql_transactions import end_failed_transactions, is_locked
 from skerry.catalog.warehouse_origin import CATALOG_FILE, moved_from
-from skerry.errors import CatalogLockedError, NotFoundError, SchemaError, SkerryError, UnsupportedError
+from skerry.errors import CatalogLockedError, NotFoundError, SkerryError, UnsupportedError
 from skerry.iceberg.commit import watch_metadata_writes
 from skerry.iceberg.metadata.loading import in_memory
 from skerry.storage import ALLOWED_LOCATIONS, MOVED_FROM, MOVED_TO, absolute, file_key, redact
@@ -89,8 +90,7 @@ def connect(
 
 
 def _allowing(allowed_locations: Sequence[str]) -> dict[str, str]:
-    if isinstance(allowed_locations, str):
-        raise SchemaError(f"allowed_locations must be a list of locations, found the text {allowed_locations!r}")
+    check_list("allowed_locations", allowed_locations, "paths")
     locations = [absolute(location) for location in allowed_locations]
     return {ALLOWED_LOCATIONS: json.dumps(locations)} if locations else {}
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Final
 
 from skerry.errors import SchemaError, UnsupportedError
 from skerry.storage import bounded_name
 from skerry.table.rows.schema import nearest
 
-__all__ = ["check_choice", "check_list", "check_moment", "check_new_name", "folder_names", "identifier_of", "parts_of"]
+__all__ = ["check_choice", "check_new_name", "folder_names", "identifier_of", "parts_of"]
 
 _MAX_NAME_BYTES: Final = 200
 """For a namespace and a table's own name: file systems limit a folder's name to 255 bytes, S3 a key to 1024."""
@@ -84,26 +83,6 @@ def folder_names(identifier: Sequence[str]) -> tuple[str, str] | None:
 
 def _encoded(text: str) -> str:
     return bounded_name(_UNSAFE.sub(lambda found: f"%{ord(found.group()):02X}", text), _MAX_NAME_BYTES)
-
-
-def check_list(option: str, value: Sequence[str] | None) -> None:
-    """Refuse a string where a list of strings is expected: its letters would be taken for names.
-
-    Raises:
-        SchemaError: It is a string.
-    """
-    if isinstance(value, str | bytes):
-        raise SchemaError(f"{option} must be a list of strings, found {value!r}; write {option}=[{value!r}]")
-
-
-def check_moment(option: str, value: datetime | None) -> None:
-    """Refuse values that are not a datetime.
-
-    Raises:
-        SchemaError: It is something else.
-    """
-    if value is not None and not isinstance(value, datetime):
-        raise SchemaError(f"{option} must be a datetime, found {type(value).__name__}: {value!r}")
 
 
 def check_choice(option: str, value: str, known: Sequence[str]) -> None:

@@ -8,7 +8,7 @@ from typing import Final
 
 from skerry.catalog.names import check_choice
 from skerry.catalog.stores import FILE_FORMATS, NewTable
-from skerry.errors import SchemaError, UnsupportedError
+from skerry.errors import UnsupportedError
 from skerry.paimon.table import PaimonTable
 from skerry.storage import Storage
 
@@ -41,8 +41,6 @@ def create_paimon_table(storage: Storage, location: str, name: str, new: NewTabl
 
 def _partitioning(transforms: Sequence[str]) -> tuple[list[str], dict[str, str]]:
     """Partition keys, and the bucket options."""
-    if isinstance(transforms, str):
-        raise SchemaError(f"partition_by must be a list of strings, found {transforms!r}")
     keys: list[str] = []
     options: dict[str, str] = {}
     for text in transforms:

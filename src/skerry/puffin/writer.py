@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Mapping
 
 from skerry._version import __version__
+from skerry.arguments import check_list
 from skerry.puffin.layout import MAGIC, encode_blob, encode_footer
 from skerry.puffin.metadata import BlobMetadata, FileMetadata
 from skerry.storage import Storage, storage_of
@@ -71,8 +72,10 @@ class PuffinWriter:
             Its metadata, as the footer will hold it.
 
         Raises:
+            SchemaError: `fields` is not a list of whole numbers.
             UnsupportedError: The specification does not list the codec.
         """
+        check_list("fields", fields, "whole numbers")
         stored, codec = encode_blob(data, compression_codec)
         offset, length = self.add_region(stored)
         blob = BlobMetadata(

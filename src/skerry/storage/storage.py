@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from skerry.arguments import check_list
 from skerry.errors import FormatError, NotFoundError, SchemaError
 from skerry.storage.local import LocalFiles
 from skerry.storage.location import Family, FileStatus, Folder, Location, parse_location, redact
@@ -53,7 +54,12 @@ class Storage:
         self._lock = threading.Lock()
 
     def allowing(self, allowed_locations: Iterable[str]) -> Storage:
-        """The same storage, sharing connections and counters, with other allowed locations."""
+        """The same storage, sharing connections and counters, with other allowed locations.
+
+        Raises:
+            SchemaError: `allowed_locations` is not a list of paths.
+        """
+        check_list("allowed_locations", allowed_locations, "paths")
         other = object.__new__(Storage)
         other.__dict__.update(self.__dict__, allowed_locations=tuple(allowed_locations))
         return other

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Protocol, TypeAlias
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from skerry.filters import Filters
 
-__all__ = ["Age", "ColumnSource", "Condition", "Rows", "WriteOptions", "check_list", "check_moment", "moment_before"]
+__all__ = ["Age", "ColumnSource", "Condition", "Rows", "WriteOptions", "check_moment", "moment_before"]
 
 
 class Rows(Protocol):
@@ -65,16 +65,6 @@ class WriteOptions:
     executor: Executor | None = None
     progress: ProgressCallback | None = None
     batch: StreamBatch | None = None
-
-
-def check_list(option: str, value: Sequence[str] | None) -> None:
-    """Refuse a text where a list of texts is taken: its letters would be taken for names.
-
-    Raises:
-        SchemaError: It is a text.
-    """
-    if isinstance(value, str | bytes):
-        raise SchemaError(f"{option} takes a list of texts, found {value!r}; write {option}=[{value!r}]")
 
 
 def check_moment(option: str, value: datetime | None) -> None:

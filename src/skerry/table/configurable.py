@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Self
 
-from skerry.table.arguments import check_list
+from skerry.arguments import check_list
 from skerry.table.history import MAIN, Retention, Snapshot
 from skerry.table.updates import SchemaStep, SchemaUpdate, SpecStep, SpecUpdate
 from skerry.table.writable import WritableTable

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
+from skerry.arguments import check_whole_number
 from skerry.errors import FormatError, SchemaError
-from skerry.table.whole_numbers import check_whole_number
 
 __all__ = ["MAIN", "Ref", "Retention", "Snapshot", "in_utc", "of_batch", "of_millis"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeVar
 
+from skerry.arguments import bound
 from skerry.errors import SchemaError
-from skerry.table.whole_numbers import bound
 
 __all__ = ["check_flag", "whole_number"]
 

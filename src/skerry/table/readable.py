@@ -10,9 +10,10 @@ from typing import NoReturn, Self
 
 import pyarrow as pa
 
+from skerry.arguments import check_list
 from skerry.errors import SchemaError, UnsupportedError
 from skerry.storage import Storage
-from skerry.table.arguments import Condition, check_list, check_moment
+from skerry.table.arguments import Condition, check_moment
 from skerry.table.files.data_file import DataFile
 from skerry.table.history import MAIN, Ref, Snapshot
 from skerry.table.rows.row_stream import RowStream

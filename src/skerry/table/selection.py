@@ -7,10 +7,10 @@ from datetime import datetime
 
 import pyarrow as pa
 
+from skerry.arguments import check_whole_number
 from skerry.errors import SchemaError
 from skerry.table.files.evolution import prune
 from skerry.table.predicate.binding import Name, resolve_column
-from skerry.table.whole_numbers import check_whole_number
 
 __all__ = ["check_snapshot", "checked_limit", "select_columns"]
 

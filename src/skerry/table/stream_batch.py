@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from skerry.arguments import check_whole_number
 from skerry.errors import SchemaError, StreamNameError
-from skerry.table.whole_numbers import check_whole_number
 
 __all__ = ["LastBatch", "StreamBatch", "batch_arguments", "has_batch", "stream_batch"]
 

@@ -8,8 +8,8 @@ from datetime import datetime
 
 import pyarrow as pa
 
+from skerry.arguments import check_whole_number
 from skerry.table.table_files import FileKind, TableFile
-from skerry.table.whole_numbers import check_whole_number
 
 __all__ = [
     "AnalyzeSummary",

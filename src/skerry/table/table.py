@@ -14,8 +14,9 @@ from datetime import UTC, datetime, timedelta
 from math import isfinite
 from typing import Protocol
 
+from skerry.arguments import check_list, check_whole_number
 from skerry.errors import SchemaError, UnsupportedError
-from skerry.table.arguments import Age, Condition, WriteOptions, check_list, moment_before
+from skerry.table.arguments import Age, Condition, WriteOptions, moment_before
 from skerry.table.configurable import ConfigurableTable
 from skerry.table.connector.connector import TableConnector
 from skerry.table.history import MAIN
@@ -30,7 +31,6 @@ from skerry.table.summaries import (
     MigrationSummary,
     OrphanSummary,
 )
-from skerry.table.whole_numbers import check_whole_number
 from skerry.table.work.progress import Progress, progress_callback
 from skerry.table.work.tasks import Executor, ProgressCallback
 
@@ -163,6 +163,8 @@ class Table(ConfigurableTable):
             CommitUnknownError: The outcome is unknown; nothing was cleaned up.
             SchemaError: An argument does not fit.
         """
+        check_list("sort_by", sort_by)
+        check_list("z_order", z_order)
         how = CompactOptions(sort_by, z_order, target_file_size_bytes, min_input_files, min_deletes, full, dry_run)
         with progress_callback(progress, "compact") as callback:
             return self._compact(where, how, WriteOptions(ref, False, snapshot_properties or {}, executor, callback))

@@ -104,12 +104,14 @@ def as_chunks(values: Any) -> list[pa.Array]:
         The chunks.
 
     Raises:
-        SchemaError: Arrow has no type for the values.
+        SchemaError: Arrow has no type for the values, or they are a text, whose letters would count.
     """
     if isinstance(values, pa.ChunkedArray):
         return values.chunks
     if isinstance(values, pa.Array):
         return [values]
+    if isinstance(values, str | bytes):
+        raise SchemaError(f"values must be a column, found {values!r}; write [{values!r}]")
     try:
         if hasattr(values, "__arrow_c_stream__"):
             return pa.chunked_array(values).chunks
@@ -119,7 +121,7 @@ def as_chunks(values: Any) -> list[pa.Array]:
             if values.dtype.kind in "iuf":
                 return [_numbers(values)]
         return [pa.array(values)]
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, TypeError) as error:
         raise SchemaError(f"no Arrow column can be made of {type(values).__name__}: {error}") from error
 
 

@@ -18,6 +18,7 @@ from skerry.amudai.fields.stripe_reader import StripeReader
 from skerry.amudai.reading.filters import Filter, parse_filters
 from skerry.amudai.reading.skipping import rows_that_may_match
 from skerry.amudai.shard.schema import DataType, InternalKind, Schema
+from skerry.arguments import check_list
 from skerry.errors import NotFoundError, SchemaError, SkerryError, UnsupportedError
 from skerry.filters import Filters
 
@@ -91,6 +92,7 @@ class ScanPlan:
         *,
         keeps_deleted: bool = False,
     ) -> None:
+        check_list("columns", columns)
         names = arrow.names if columns is None else list(columns)
         self._columns = [_column(schema, arrow, name) for name in names]
         self.schema = pa.schema([column.field for column in self._columns], metadata=arrow.metadata)

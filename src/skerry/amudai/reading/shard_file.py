@@ -23,6 +23,7 @@ from skerry.amudai.reading.scanning import ScanPlan, ThisThread, join_tables, re
 from skerry.amudai.reading.shard_metadata import ShardMetadata
 from skerry.amudai.shard.schema import BasicType, DataType, Schema
 from skerry.amudai.statistics.descriptors import FieldStatistics, decode_statistics
+from skerry.arguments import check_list, check_whole_number
 from skerry.errors import FormatError, NotFoundError, SchemaError
 from skerry.filters import Filters
 from skerry.storage import Storage, absolute, storage_of
@@ -107,6 +108,7 @@ class ShardFile:
         storage: Storage | None = None,
         options: Mapping[str, str] | None = None,
     ) -> None:
+        check_list("allowed_locations", allowed_locations, "paths")
         self.metadata = ShardMetadata(
             storage_of(storage, options),
             absolute(path),
@@ -239,6 +241,7 @@ class ShardFile:
             SchemaError: `filters` do not fit the columns, or a value does not fit the type that its column is read as.
         """
         plan = self._plan(columns, filters, internal_fields)
+        check_list("stripes", stripes, "whole numbers")
         readers = self.metadata.stripe_readers(stripes)
         self.metadata.load_descriptors(readers, plan.nodes())
         threads = (os.cpu_count() or 1) if use_threads else 1
@@ -277,8 +280,8 @@ class ShardFile:
             SchemaError: `batch_size` is less than 1, and as for `read`.
             NotFoundError, FormatError, UnsupportedError: As for `read`.
         """
-        if batch_size < 1:
-            raise SchemaError(f"batches of {batch_size} rows, expected at least 1")
+        check_whole_number("batch_size", batch_size, 1)
+        check_list("stripes", stripes, "whole numbers")
         plan = self._plan(columns, filters, internal_fields)
         window = max(_WINDOW_ROWS // batch_size, 1) * batch_size
         threads = (os.cpu_count() or 1) if use_threads else 1

@@ -38,6 +38,7 @@ from skerry.amudai.writing.field_encoding import FieldOptions, encode_field
 from skerry.amudai.writing.shard_writer import WrittenShard
 from skerry.amudai.writing.shredding import shred_column
 from skerry.amudai.writing.stripes import write_fields
+from skerry.arguments import check_list
 from skerry.errors import AlreadyExistsError, FormatError, SchemaError, UnsupportedError
 from skerry.parquet import Column, ColumnChunk, FileMetadata, decode_column_pages, read_metadata
 from skerry.storage import Storage, absolute, file_key, is_within, parent, redact, storage_of
@@ -86,6 +87,8 @@ def write_over_parquet(
         AlreadyExistsError: The shard exists and `overwrite` is false, or it is one of the files.
         FormatError: A file is damaged.
     """
+    check_list("files", files, "paths")
+    check_list("allowed_locations", allowed_locations, "paths")
     location = absolute(path)
     storage = storage_of(storage, options)
     locations = [absolute(file) for file in files]

@@ -26,6 +26,7 @@ from skerry.amudai.values.types import ARROW_SCHEMA_PROPERTY, schema_from_arrow
 from skerry.amudai.writing.directory import StripeParts, finish_root, merge_fields
 from skerry.amudai.writing.field_encoding import FieldOptions
 from skerry.amudai.writing.stripes import write_stripe
+from skerry.arguments import check_whole_number
 from skerry.errors import SchemaError
 from skerry.storage import Storage, absolute, join, parent, storage_of
 
@@ -121,11 +122,11 @@ class ShardWriter:
         self.location = absolute(path)
         self.schema = schema
         self.shard_schema = schema_from_arrow(schema)
-        if stripe_rows < 1 or not 1 <= stripe_bytes <= _MAX_STRIPE_BYTES:
-            raise SchemaError(
-                f"a stripe of {stripe_rows} rows or {stripe_bytes} bytes, expected at least 1 of each and "
-                f"{_MAX_STRIPE_BYTES} bytes at most"
-            )
+        check_whole_number("stripe_rows", stripe_rows, 1)
+        check_whole_number("stripe_bytes", stripe_bytes, 1)
+        check_whole_number("threads", threads, 1)
+        if stripe_bytes > _MAX_STRIPE_BYTES:
+            raise SchemaError(f"stripe_bytes must be at most {_MAX_STRIPE_BYTES}, found {stripe_bytes}")
         self._options = _options_of(schema, profile, field_options or {})
         self._limits = stripe_rows, stripe_bytes
         self._threads = threads or os.cpu_count() or 1

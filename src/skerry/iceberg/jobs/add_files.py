@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 from pyiceberg.transforms import VoidTransform
 
+from skerry.arguments import check_list
 from skerry.errors import AlreadyExistsError, SchemaError, SkerryError, UnsupportedError
 from skerry.iceberg.evolution.schema_evolution import NAME_MAPPING_PROPERTY, name_mapping
 from skerry.iceberg.evolution.settings import ChangeProperties
@@ -119,6 +120,7 @@ def add_files(
         SchemaError: A file's columns do not fit, its rows belong to several partitions, or it has no rows.
         UnsupportedError: A file is outside of the table's folder, and the table does not allow that.
     """
+    check_list("locations", locations)
     wanted = list(locations)
     state = table.refresh()
     state.branch(ref)

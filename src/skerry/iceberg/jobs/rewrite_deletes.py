@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from skerry.arguments import check_whole_number
 from skerry.errors import ConflictError
 from skerry.iceberg.handle import IcebergHandle
 from skerry.iceberg.manifests.manifest import ManifestEntry
@@ -26,7 +27,6 @@ from skerry.table.files.scan_task import FileScanTask
 from skerry.table.statistics.file_groups import deletes_key
 from skerry.table.statistics.table_sample import delete_name
 from skerry.table.summaries import DeletesSummary
-from skerry.table.whole_numbers import check_whole_number
 from skerry.table.work.tasks import Executor, JobProgress, ProgressCallback, ThreadExecutor
 
 __all__ = ["DeletesTask", "rewrite_deletes", "write_deletes"]

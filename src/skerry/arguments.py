@@ -1,0 +1,50 @@
+"""Checks of arguments that users get wrong easily; one message for each, in every package."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+from skerry.errors import SchemaError
+
+__all__ = ["bound", "check_list", "check_whole_number"]
+
+_KINDS = {"strings": str, "paths": str | os.PathLike, "whole numbers": int}
+
+
+def check_list(option: str, value: Iterable[object] | None, of: str = "strings") -> None:
+    """Refuse what is not a list; above all a text, whose letters would be taken for its elements.
+
+    Args:
+        option: Name of the argument.
+        value: Its value; None means that it was not given. Elements are checked if it is a list or a tuple.
+        of: What its elements are: `strings`, `paths` or `whole numbers`.
+
+    Raises:
+        SchemaError: It is something else.
+    """
+    if value is None:
+        return
+    if isinstance(value, str | bytes | os.PathLike):
+        hint = f"; write {option}=[{value!r}]" if isinstance(value, _KINDS[of]) else ""
+        raise SchemaError(f"{option} must be a list of {of}, found {value!r}{hint}")
+    if not isinstance(value, Iterable):
+        raise SchemaError(f"{option} must be a list of {of}, found {type(value).__name__}: {value!r}")
+    for element in value if isinstance(value, list | tuple) else ():
+        if not isinstance(element, _KINDS[of]) or isinstance(element, bool):
+            raise SchemaError(f"{option} must be a list of {of}, found {element!r} in it")
+
+
+def bound(least: int) -> str:
+    """`above 0`, for messages."""
+    return "of at least 0" if least == 0 else f"above {least - 1}"
+
+
+def check_whole_number(name: str, value: int | None, least: int) -> None:
+    """Refuse an argument that is not a whole number, or is too small; None means that it was not given.
+
+    Raises:
+        SchemaError: It is something else.
+    """
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):
+        raise SchemaError(f"{name} must be a whole number {bound(least)}, found {value!r}")
