@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from skerry.errors import SchemaError
 
-__all__ = ["bound", "check_list", "check_whole_number"]
+__all__ = ["bound", "check_list", "check_whole_number", "checked_texts"]
 
 _KINDS = {"strings": str, "paths": str | os.PathLike, "whole numbers": int}
 
@@ -48,3 +48,23 @@ def check_whole_number(name: str, value: int | None, least: int) -> None:
     """
     if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):
         raise SchemaError(f"{name} must be a whole number {bound(least)}, found {value!r}")
+
+
+def checked_texts(option: str, value: Mapping[str, str] | None) -> dict[str, str]:
+    """A copy of names and values such as those of properties.
+
+    Args:
+        option: What they are called in messages.
+        value: The names and values; none if None.
+
+    Raises:
+        SchemaError: It is not a mapping, or a name or a value is not a string.
+    """
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise SchemaError(f"{option} must be a mapping of names to values, found {type(value).__name__}: {value!r}")
+    for name, text in value.items():
+        if not isinstance(name, str) or not isinstance(text, str):
+            raise SchemaError(f"names and values of {option} must be strings, found {name!r}: {text!r}")
+    return dict(value)

@@ -44,9 +44,7 @@ def test_partition_values_are_read_compacted_and_purged(tmp_path, format):
 @pytest.mark.parametrize("value", TOO_LONG)
 def test_a_value_that_cannot_name_a_folder_of_paimon_is_refused(tmp_path, value):
     table = skerry.connect(tmp_path).create_table("d.t", SCHEMA, format="paimon", partition_by=["p"])
-    with pytest.raises(
-        SchemaError, match=r"partition key 'p' is too long for a folder name, as which .* expected at most 255"
-    ):
+    with pytest.raises(SchemaError, match=r"partition key 'p' is too long for a folder name, as .* at most 255"):
         table.append(rows("ok", value))
     assert not [name for _, _, names in os.walk(tmp_path) for name in names if name.startswith("data-")]
 

@@ -7,9 +7,12 @@ import pyarrow as pa
 import pytest
 
 import skerry
-from skerry.errors import SchemaError, UnsupportedError
+from skerry.errors import FormatError, SchemaError, UnsupportedError
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string())])
+
+
+ROWS = pa.table({"id": [1]})
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +33,20 @@ def table(tmp_path_factory):
         (lambda table, _: table.compact(sort_by="id"), r"sort_by=\['id'\]"),
         (lambda table, _: table.compact(z_order="id"), r"z_order=\['id'\]"),
         (lambda table, _: table.add_files("/a.parquet"), r"locations=\['/a.parquet'\]"),
+        (lambda table, _: table.upsert(ROWS, on=3), r"on must be a list of strings, found int: 3"),
+        (lambda table, _: table.changes(columns="id"), r"columns=\['id'\]"),
+        (lambda table, _: table.set_properties("id"), r"properties must be a mapping of names to values, found str"),
+        (
+            lambda table, _: table.append(ROWS, snapshot_properties={"a": 1}),
+            r"properties must be strings.*'a': 1",
+        ),
+        (lambda table, _: table.append(ROWS, progress="yes"), r"progress takes True, None or a callable, found str"),
+        (lambda table, _: table.create_branch("b", max_ref_age=5), r"max_ref_age takes a timedelta, found int: 5"),
+        (lambda _, catalog: catalog.joinable("d.t", "id", limit=0), r"limit must be a whole number above 0, found 0"),
+        (lambda _, catalog: catalog.joinable("d.t", "id", min_containment=5), r"a number from 0 to 1, found 5"),
+        (lambda _, catalog: catalog.plan_joins(["d.t"], ["id=id"]), r"on= must be a list of pairs of columns"),
+        (lambda _, catalog: catalog.create_table("d.u", SCHEMA, properties=["a"]), r"properties must be a mapping"),
+        (lambda _, catalog: catalog.create_table("d.u", SCHEMA, properties={"a": 1}), r"of properties must be strings"),
         (
             lambda table, _: table.expire_snapshots(older_than="7d"),
             r"older_than takes a datetime or a timedelta, found str",
@@ -43,6 +60,23 @@ def table(tmp_path_factory):
 def test_the_error_says_what_is_taken(table, act, message):
     with pytest.raises(SchemaError, match=message):
         act(table, table._catalog)
+
+
+def test_nothing_is_written_that_no_reader_takes(tmp_path):
+    catalog = skerry.connect(tmp_path)
+    with pytest.raises(SchemaError, match="names and values of properties must be strings, found 'a': 1"):
+        catalog.create_table("d.u", SCHEMA, format="paimon", properties={"a": 1})
+    table = catalog.create_table("d.u", SCHEMA, format="paimon")
+    with pytest.raises(SchemaError, match="names and values of snapshot_properties must be strings, found 'a': 1"):
+        table.append(ROWS, snapshot_properties={"a": 1})
+    table.append(ROWS, snapshot_properties={"a": "1"})
+    assert table.refresh().scan().count() == 1
+
+
+def test_messages_about_queries_have_no_escape_sequences(tmp_path):
+    with pytest.raises(FormatError, match="not a valid SQL query") as caught:
+        skerry.connect(tmp_path).explain("selct 1")
+    assert str(caught.value).replace("\n", "").isprintable()
 
 
 def test_an_unknown_column_of_statistics_is_named(table):

@@ -222,7 +222,7 @@ def test_properties(catalog, warehouse):
             r"'format-version' cannot be set as a property; upgrade\(format_version\)",
         ),
         ({"default-sort-order": "x"}, r"update_sort_order\(\) changes it"),
-        ({"a": 1}, "names and values of table properties must be strings, found 'a': 1"),
+        ({"a": 1}, "names and values of properties must be strings, found 'a': 1"),
         ({"commit.retry.num-retries": 5}, "must be strings, found 'commit.retry.num-retries': 5"),
         ({"skerry.statistics.columns": "kk"}, "names 'kk', which is not a primitive column"),
         ({"skerry.statistics.enabled": "maybe"}, "must be true or false"),

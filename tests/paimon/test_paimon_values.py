@@ -128,7 +128,7 @@ def test_java_and_nanoseconds(tmp_path: Path, java_paimon: JavaPaimon) -> None:
     java_paimon.write(table.location, [[3, None, [253402214400000, 0], None]])
     table.handle.refresh()
     assert table.scan(["id"]).to_arrow()["id"].to_pylist() == [1, 2, 3]
-    with pytest.raises(UnsupportedError, match="column ns has a time 2932896 days from 1970, .* cannot hold"):
+    with pytest.raises(UnsupportedError, match=r"column ns has a time 2932896 days from 1970, .* cannot hold"):
         table.scan(["ns"]).to_arrow()
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyiceberg.catalog as pyiceberg_catalog
 
-from skerry.arguments import check_list
+from skerry.arguments import check_list, checked_texts
 from skerry.catalog.iceberg_tables import IcebergTables
 from skerry.catalog.names import check_choice, check_new_name, identifier_of
 from skerry.catalog.paimon_tables import PaimonTables
@@ -129,7 +129,7 @@ class Catalog:
         check_new_name(name, kind="namespace")
         if name in self.list_namespaces():
             raise AlreadyExistsError(f"namespace {name!r} already exists")
-        self._stores[0].create_namespace(name, dict(properties or {}))
+        self._stores[0].create_namespace(name, checked_texts("properties", properties))
 
     def list_tables(self, namespace: str | None = None) -> list[str]:
         """Names of all tables, or of those in one namespace, in alphabetical order.
@@ -195,7 +195,7 @@ class Catalog:
             partition_by=partition_by or (),
             sort_by=sort_by or (),
             primary_key=primary_key or (),
-            properties=dict(properties or {}),
+            properties=checked_texts("properties", properties),
             location=location,
             format_version=format_version,
         )

@@ -192,6 +192,9 @@ def plan_table_joins(
     planning = QueryPlanning(load)
     named = dict(tables) if isinstance(tables, Mapping) else {name.rsplit(".", 1)[-1]: name for name in tables}
     schemas = {name: planning.schema(table) for name, table in named.items()}
+    for pair in on:
+        if isinstance(pair, str) or len(pair) != 2:
+            raise SchemaError(f"on= must be a list of pairs of columns, as in [('a.id', 'b.id')], found {pair!r}")
     equalities = [(_column_of(first, schemas), _column_of(second, schemas)) for first, second in on]
     conditions = dict(where or {})
     for name in conditions:

@@ -6,6 +6,7 @@ reference, so that every reference has its own columns and conditions.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,9 +24,10 @@ from skerry.planner.inputs import check_inputs
 from skerry.planner.ordering import Tree
 from skerry.table.predicate import parse
 
-__all__ = ["Block", "Equality", "Query", "Source", "TableUse", "parse_query"]
+__all__ = ["Block", "Equality", "Query", "Source", "TableUse", "invalid_query", "parse_query"]
 
 _DIALECT = "duckdb"
+_ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 Equality = tuple[tuple[str, str], tuple[str, str]]
 """Two columns that are equated, each as the name of its input and its column name."""
 
@@ -170,6 +172,11 @@ class Query:
         return str(shown.sql(dialect=_DIALECT, pretty=True))
 
 
+def invalid_query(error: Exception) -> FormatError:
+    """The error for what sqlglot cannot parse, without its escape sequences for terminals."""
+    return FormatError(f"not a valid SQL query: {_ESCAPE.sub('', str(error))}")
+
+
 def parse_query(sql: str, schema_of: Callable[[str], pa.Schema]) -> Query:
     """Parse a query.
 
@@ -199,7 +206,7 @@ def parse_query(sql: str, schema_of: Callable[[str], pa.Schema]) -> Query:
     except OptimizeError as error:
         raise SchemaError(f"{error}") from None
     except SqlglotError as error:
-        raise FormatError(f"not a valid SQL query: {error}") from None
+        raise invalid_query(error) from None
     except RecursionError:
         raise UnsupportedError("a query nested this deeply is not supported") from None
     except SkerryError:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
+from skerry.arguments import checked_texts
 from skerry.errors import SchemaError
 from skerry.table.history import MAIN, in_utc
 from skerry.table.stream_batch import StreamBatch
@@ -57,6 +58,9 @@ class WriteOptions:
         executor: Where tasks run; threads of this process if None.
         progress: Called with the progress.
         batch: The batch of a stream that the rows are, committed once.
+
+    Raises:
+        SchemaError: A name or a value of the summary is not a string.
     """
 
     ref: str = MAIN
@@ -65,6 +69,9 @@ class WriteOptions:
     executor: Executor | None = None
     progress: ProgressCallback | None = None
     batch: StreamBatch | None = None
+
+    def __post_init__(self) -> None:
+        checked_texts("snapshot_properties", self.properties)
 
 
 def check_moment(option: str, value: datetime | None) -> None:

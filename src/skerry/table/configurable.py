@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Self
 
-from skerry.arguments import check_list
+from skerry.arguments import check_list, checked_texts
 from skerry.table.history import MAIN, Retention, Snapshot
 from skerry.table.updates import SchemaStep, SchemaUpdate, SpecStep, SpecUpdate
 from skerry.table.writable import WritableTable
@@ -192,7 +192,8 @@ class ConfigurableTable(WritableTable):
         Raises:
             SchemaError: A name is reserved, or a value is not text or not a legal one.
         """
-        self._change_properties({**(properties or {}), **more}, ())
+        wanted = {**checked_texts("properties", properties), **checked_texts("properties", more)}
+        self._change_properties(wanted, ())
         return self
 
     def remove_properties(self, *names: str) -> Self:

@@ -90,7 +90,7 @@ class Retention:
         min_snapshots_to_keep: For a branch: how many of its newest snapshots are kept, however old.
 
     Raises:
-        SchemaError: An age is less than a millisecond, or the number is not above 0.
+        SchemaError: An age is not a timedelta of at least a millisecond, or the number is not above 0.
     """
 
     max_ref_age: timedelta | None = None
@@ -98,7 +98,9 @@ class Retention:
     min_snapshots_to_keep: int | None = None
 
     def __post_init__(self) -> None:
-        for age in (self.max_ref_age, self.max_snapshot_age):
+        for option, age in (("max_ref_age", self.max_ref_age), ("max_snapshot_age", self.max_snapshot_age)):
+            if age is not None and not isinstance(age, timedelta):
+                raise SchemaError(f"{option} takes a timedelta, found {type(age).__name__}: {age!r}")
             if age is not None and age < timedelta(milliseconds=1):
                 raise SchemaError(f"an age must be at least a millisecond, found {age}")
         check_whole_number("min_snapshots_to_keep", self.min_snapshots_to_keep, 1)

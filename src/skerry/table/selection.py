@@ -7,7 +7,7 @@ from datetime import datetime
 
 import pyarrow as pa
 
-from skerry.arguments import check_whole_number
+from skerry.arguments import check_list, check_whole_number
 from skerry.errors import SchemaError
 from skerry.table.files.evolution import prune
 from skerry.table.predicate.binding import Name, resolve_column
@@ -46,8 +46,7 @@ def select_columns(schema: pa.Schema, columns: Sequence[str]) -> pa.Schema:
     Raises:
         SchemaError: A column does not exist, or `columns` is text.
     """
-    if isinstance(columns, str):
-        raise SchemaError(f"columns must be a list of names, found {columns!r}")
+    check_list("columns", columns)
     wanted = [_resolve(schema, name) for name in columns]
     pruned = prune(schema, {number for _, number in wanted})
     order = dict.fromkeys(top for top, _ in wanted)

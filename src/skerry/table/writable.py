@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 
+from skerry.arguments import check_list
 from skerry.errors import SchemaError
 from skerry.table.arguments import Condition, Rows, WriteOptions
 from skerry.table.files.data_file import WrittenFile
@@ -367,7 +368,10 @@ class WritableTable(ReadableTable):
     def _key(self, on: str | Sequence[str] | None, method: str) -> tuple[str, ...]:
         """The key columns of a change: those named, else those that identify a row."""
         if on is not None:
-            return (on,) if isinstance(on, str) else tuple(on)
+            if isinstance(on, str):
+                return (on,)
+            check_list("on", on)
+            return tuple(on)
         if not self.primary_key and self._needs_key:
             raise SchemaError(f"table {self.name} has no identifier columns: {method} needs on=", location=self.name)
         return tuple(self.primary_key)

@@ -59,9 +59,8 @@ class ChangeProperties:
 
     def retry(self, base: TableState) -> RetryPolicy:
         """How to retry the change: as the properties say once it is made, so that a wrong value can be removed."""
-        texts = {name: value for name, value in self._made_to(base).items() if isinstance(value, str)}
         try:
-            return RetryPolicy.from_properties(texts)
+            return RetryPolicy.from_properties(self._made_to(base))
         except SchemaError:
             return RetryPolicy()
 
@@ -74,12 +73,9 @@ class ChangeProperties:
 
         Raises:
             NotFoundError: A property to remove is not set.
-            SchemaError: A name is reserved, a value is not a string, or a property that skerry uses has an invalid
-                value.
+            SchemaError: A name is reserved, or a property that skerry uses has an invalid value.
         """
-        for name, value in self.updates.items():
-            if not isinstance(name, str) or not isinstance(value, str):
-                raise SchemaError(f"names and values of table properties must be strings, found {name!r}: {value!r}")
+        for name in self.updates:
             if name in _RESERVED:
                 raise SchemaError(f"{name!r} cannot be set as a property; {_RESERVED[name]} changes it")
         before = base.properties

@@ -10,7 +10,8 @@ from py4j.java_gateway import is_instance_of
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from skerry.errors import FormatError, UnsupportedError
+from skerry.errors import UnsupportedError
+from skerry.planner.query import invalid_query
 
 __all__ = ["TableReference", "is_query", "names_by_sqlglot", "names_in_plan", "not_a_query"]
 
@@ -94,7 +95,7 @@ def names_by_sqlglot(query: str) -> tuple[list[TableReference], set[str]]:
     try:
         tree = sqlglot.parse_one(query, dialect="spark")
     except (SqlglotError, RecursionError) as error:
-        raise FormatError(f"not a valid SQL query: {error}") from None
+        raise invalid_query(error) from None
     if not isinstance(tree, exp.Query | exp.Values):
         raise not_a_query(query)
     references = []

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from skerry.arguments import checked_texts
 from skerry.errors import SchemaError
 from skerry.table.history import MAIN
 
@@ -57,5 +58,6 @@ class Publication:
     properties: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        checked_texts("snapshot_properties", self.properties)
         if self.on and self.mode is not WriteMode.UPSERT:
             raise SchemaError("key columns (on) are only for an upsert")

@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skerry.errors import NotFoundError
+from skerry.arguments import check_whole_number
+from skerry.errors import NotFoundError, SchemaError
 from skerry.table.rows.schema import nearest
 from skerry.table.statistics.column_statistics import FRESH, Freshness
 from skerry.theta import ThetaSketch
@@ -196,7 +197,11 @@ def find_joinable(
 
     Raises:
         NotFoundError: The column does not exist, or has no fresh sketch.
+        SchemaError: `min_containment` is not a number from 0 to 1, or `limit` not a whole number above 0.
     """
+    check_whole_number("limit", limit, 1)
+    if not isinstance(min_containment, int | float) or not 0 <= min_containment <= 1:
+        raise SchemaError(f"min_containment must be a number from 0 to 1, found {min_containment!r}")
     searched = list(tables)
     home = next(found for found in searched if found.table == table)
     number = home.number_of(column)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeAlias
 
+from skerry.errors import SchemaError
 from skerry.table.work.quantities import count, size
 from skerry.table.work.tasks import JobProgress, ProgressCallback
 
@@ -24,10 +25,15 @@ def progress_callback(progress: Progress, first: str) -> Iterator[ProgressCallba
     Args:
         progress: The argument.
         first: What is shown until the job reports for the first time.
+
+    Raises:
+        SchemaError: It is something else.
     """
     if progress is True:
         with show_progress(first) as callback:
             yield callback
+    elif progress and not callable(progress):
+        raise SchemaError(f"progress takes True, None or a callable, found {type(progress).__name__}: {progress!r}")
     else:
         yield progress or None
 
