@@ -9,6 +9,7 @@ PAIMON_STAMP := $(PAIMON_VENV)/.installed
 SPARK_VENV := .venv-spark43
 SPARK_LOCK := tests/spark/peers/spark43.lock
 SPARK_STAMP := $(SPARK_VENV)/.installed
+SPARK_CLASSES := .cache/spark-4.1.jsa .cache/spark-4.3.jsa
 WORKERS ?= 2
 HISTORIES ?= 500
 SOAK_SECONDS ?= 600
@@ -95,7 +96,7 @@ $(STAMP): requirements.lock pyproject.toml
 	touch $@
 
 # pypaimon pins an old PyArrow, so that the tests run it in an environment of its own. So do they the newest Spark.
-peers: $(PAIMON_STAMP) $(SPARK_STAMP)
+peers: $(PAIMON_STAMP) $(SPARK_STAMP) $(SPARK_CLASSES)
 
 $(PAIMON_STAMP): $(STAMP) $(PAIMON_LOCK)
 	$(PYTHON) -m venv $(PAIMON_VENV)
@@ -109,6 +110,13 @@ $(SPARK_STAMP): $(STAMP) $(SPARK_LOCK)
 	$(BIN)/python -c 'import sysconfig; print("import site; site.addsitedir(%r)" % sysconfig.get_path("purelib"))' \
 		> $$($(SPARK_VENV)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/main_environment.pth
 	touch $@
+
+# The classes that Spark loads, archived for this machine's Java: its JVMs start with half the work.
+.cache/spark-4.1.jsa: $(STAMP) tests/spark/peers/class_archive.py
+	$(BIN)/python tests/spark/peers/class_archive.py $@
+
+.cache/spark-4.3.jsa: $(SPARK_STAMP) tests/spark/peers/class_archive.py
+	$(SPARK_VENV)/bin/python tests/spark/peers/class_archive.py $@
 
 clean:
 	rm -rf $(VENV) $(PAIMON_VENV) $(SPARK_VENV) .cache .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -16,6 +16,8 @@ import hypothesis
 import pytest
 from hypothesis.internal.conjecture import providers
 
+from java_options import quick_java
+
 # Examples share two cores with other tests, so that no time says anything. They are the same in every run; with
 # SKERRY_TORTURE=1 they are new ones each time.
 hypothesis.settings.register_profile(
@@ -38,9 +40,6 @@ pytest_plugins = ["services", "slow_tests"]
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-QUICK_JAVA = "-XX:TieredStopAtLevel=1"
-"""Tests run many different queries on a few rows: code is used too rarely to be worth the optimizing compiler."""
 
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the groups in its own hook
@@ -88,7 +87,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory, spark_home: Path) -> Iterato
                 "spark.sql.extensions": ICEBERG_EXTENSIONS,
                 "spark.sql.shuffle.partitions": "2",
                 "spark.sql.warehouse.dir": str(folder / "warehouse"),
-                "spark.driver.extraJavaOptions": f"-Dderby.system.home={folder / 'derby'} {QUICK_JAVA}",
+                "spark.driver.extraJavaOptions": f"-Dderby.system.home={folder / 'derby'} {quick_java()}",
             },
         )
     yield session

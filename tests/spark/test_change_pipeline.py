@@ -34,6 +34,7 @@ from upkeep import look_after
 from workload import TABLE, Shop
 
 import skerry
+from java_options import quick_java
 
 pytestmark = [pytest.mark.spark, pytest.mark.service]
 
@@ -54,7 +55,7 @@ WAIT_SECONDS = 240
 """How long the tables may take to catch up on a machine that does other things."""
 
 
-ENVIRONMENT = os.environ if SECONDS else {**os.environ, "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1"}
+ENVIRONMENT = os.environ if SECONDS else {**os.environ, "JAVA_TOOL_OPTIONS": quick_java()}
 """In the short cut Spark starts twice, and is not worth the optimizing compiler."""
 
 

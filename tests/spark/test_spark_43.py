@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from java_options import quick_java
+
 pytestmark = pytest.mark.spark
 
 PYTHON = Path(__file__).parents[2] / ".venv-spark43" / "bin" / "python"
@@ -18,7 +20,7 @@ def test_a_pipeline_on_spark_4_3(tmp_path: Path) -> None:
     job = Path(__file__).parent / "peers" / "spark43_job.py"
     environment = {name: value for name, value in os.environ.items() if name not in ("PYSPARK_PYTHON", "SPARK_HOME")}
     done = subprocess.run(
-        [PYTHON, job, tmp_path / "warehouse", tmp_path / "spark"],
+        [PYTHON, job, tmp_path / "warehouse", tmp_path / "spark", quick_java("4.3")],
         cwd=tmp_path,
         env=environment,
         capture_output=True,

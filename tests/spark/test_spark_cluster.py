@@ -15,6 +15,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
+from java_options import quick_java
 from skerry.spark.runtime.java import find_java, java_home
 
 pytestmark = [pytest.mark.spark, pytest.mark.service]
@@ -22,8 +23,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.service]
 START_SECONDS = 180
 WORKERS = 2
 
-# Processes with a short life: compiled once and quickly, cleaned up by one thread.
-JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+JAVA_OPTIONS = f"{quick_java()} -XX:+UseSerialGC"
 
 JOB = """
 import datetime, os, signal, sys

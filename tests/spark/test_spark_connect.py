@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from java_options import quick_java
 from skerry.errors import UnsupportedError
 from skerry.spark.runtime.session import session
 
@@ -24,7 +25,7 @@ from skerry.spark.runtime.executor import SparkExecutor
 os.environ["PYSPARK_PYTHON"] = sys.executable
 server = (
     SparkSession.builder.remote("local[2]")
-    .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+    .config("spark.driver.extraJavaOptions", sys.argv[3])
     .config("spark.python.daemon.module", "skerry.spark.daemon")
     .getOrCreate()
 )
@@ -40,7 +41,7 @@ try:
 except FormatError as error:
     print(error.message, error.offset)
 
-warehouse, checkpoint = sys.argv[1:]
+warehouse, checkpoint = sys.argv[1:3]
 catalog = skerry.connect(warehouse)
 schema = pa.schema([("k", pa.int64()), ("l", pa.list_(pa.int64())), ("p", pa.int32())])
 columns = ["id as k", "array(id) as l", "cast(id % 2 as int) as p"]
@@ -89,7 +90,7 @@ server.stop()
 def test_jobs_batches_and_streams_on_spark_connect(spark_home: Path, tmp_path: Path) -> None:
     pytest.importorskip("grpc", reason="PySpark was installed without its client for Spark Connect")
     done = subprocess.run(
-        [sys.executable, "-c", JOB, tmp_path / "warehouse", tmp_path / "checkpoint"],
+        [sys.executable, "-c", JOB, tmp_path / "warehouse", tmp_path / "checkpoint", quick_java()],
         cwd=tmp_path,
         capture_output=True,
         text=True,

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import skerry
+from java_options import quick_java
 from skerry.errors import ConflictError, FormatError, NotFoundError, SchemaError, UnsupportedError
 from skerry.iceberg.handle import IcebergHandle
 from skerry.spark import infer_schema, ingest
@@ -383,11 +384,11 @@ def test_an_interrupted_ingest_is_cancelled(spark: SparkSession, table: Table) -
 
 
 KILLED = """
-import glob, os, signal
+import glob, os, signal, sys
 import skerry, skerry.spark
 
 spark = skerry.spark.session(master="local[1]", config={
-    "spark.driver.memory": "1g", "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"})
+    "spark.driver.memory": "1g", "spark.driver.extraJavaOptions": sys.argv[1]})
 table = skerry.connect("warehouse").load_table("d.t")
 rows = spark.range(0, 10**9, 1, 50).selectExpr("cast(id as int) as id", "cast(uuid() as string) as name")
 
@@ -402,7 +403,7 @@ skerry.spark.ingest(spark, rows, table, progress=kill)
 def test_a_killed_ingest_leaves_the_table_as_it_was(spark: SparkSession, table: Table, tmp_path: Path) -> None:
     ingest(spark, write(tmp_path / "a.csv", CSV), table)
     before = {path: path.read_bytes() for path in Path(tmp_path / "warehouse").rglob("*") if path.is_file()}
-    done = subprocess.run([sys.executable, "-c", KILLED], cwd=tmp_path, check=False)
+    done = subprocess.run([sys.executable, "-c", KILLED, quick_java()], cwd=tmp_path, check=False)
     assert done.returncode == -signal.SIGKILL
     assert {path: path.read_bytes() for path in before} == before
     assert rows(table) == LANDED

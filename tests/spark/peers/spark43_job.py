@@ -17,7 +17,7 @@ catalog = skerry.connect(warehouse)
 spark = skerry.spark.session(
     master="local[2]",
     config={
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # a short life
+        "spark.driver.extraJavaOptions": sys.argv[3],
         "spark.driver.memory": "1g",
         "spark.local.dir": sys.argv[2],
         "spark.sql.shuffle.partitions": "2",
