@@ -474,6 +474,9 @@ def test_the_command(copy):
     done = json.loads(run(app, ["relocate", str(copy), "--json"]).output)
     assert [table["table"] for table in done["tables"]] == ["n.v2", "n.v3"]
     assert "nothing to relocate" in run(app, ["relocate", str(copy)]).output
+    absent = run(app, ["relocate", str(copy / "absent")])
+    assert absent.exit_code == 1
+    assert "name one with the argument or SKERRY_WAREHOUSE" in absent.output
     assert run(app, ["delete", "n.v2", "--where", "id = 9", "-w", str(copy)]).exit_code == 0
 
 

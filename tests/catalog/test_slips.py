@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import skerry
-from skerry.errors import FormatError, SchemaError, UnsupportedError
+from skerry.errors import FormatError, NotFoundError, SchemaError, UnsupportedError
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string())])
 
@@ -71,6 +71,23 @@ def test_nothing_is_written_that_no_reader_takes(tmp_path):
         table.append(ROWS, snapshot_properties={"a": 1})
     table.append(ROWS, snapshot_properties={"a": "1"})
     assert table.refresh().scan().count() == 1
+
+
+@pytest.mark.parametrize("format", ["iceberg", "paimon"])
+def test_both_formats_name_the_slip(tmp_path, format):
+    table = skerry.connect(tmp_path).create_table("d.t", SCHEMA, format=format)
+    table.append(ROWS)
+    for to in ("1", True, None):
+        with pytest.raises(SchemaError, match=f"expected a snapshot id or a datetime, found {to!r}"):
+            table.rollback(to)
+    with pytest.raises(SchemaError, match="'' is not a valid branch name"):
+        table.create_branch("")
+    with pytest.raises(SchemaError, match="no primitive column 'idd'; did you mean 'id'"):
+        table.analyze(["idd"])
+    with pytest.raises(NotFoundError, match="no snapshot 99; it may have expired"):
+        table.changes(99)
+    with pytest.raises(NotFoundError, match="no table property 'ownr'"):
+        table.remove_properties("ownr")
 
 
 def test_messages_about_queries_have_no_escape_sequences(tmp_path):

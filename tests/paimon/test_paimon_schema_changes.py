@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from plain_rows import atomic_types
 
-from skerry.errors import ConflictError, SchemaError, UnsupportedError
+from skerry.errors import ConflictError, NotFoundError, SchemaError, UnsupportedError
 from skerry.paimon.evolution import schema_evolution
 from skerry.paimon.evolution.schema_draft import SchemaDraft
 from skerry.paimon.evolution.schema_evolution import ChangeOptions, ChangeSchema, commit_schema
@@ -211,7 +211,9 @@ def test_changes_that_do_not_fit_are_refused_and_change_nothing(state: PaimonSta
 def test_nothing_to_do_makes_no_schema(state: PaimonState) -> None:
     same = change(state, lambda draft: draft.identify(["dt", "id"]), lambda draft: draft.rename("v", "v"))
     assert same.schema.id == 0
-    assert commit_schema(state, ChangeOptions({"bucket": "2"}, ("not-there",))).schema.id == 0
+    assert commit_schema(state, ChangeOptions({"bucket": "2"})).schema.id == 0
+    with pytest.raises(NotFoundError, match="no table property 'buckt'; did you mean 'bucket'"):
+        commit_schema(state, ChangeOptions({"bucket": "2"}, ("buckt",)))
 
 
 def test_a_lost_race_is_run_again_on_what_the_winner_left(state: PaimonState) -> None:

@@ -30,8 +30,16 @@ __all__ = [
 DEFAULT_WAREHOUSE = "warehouse"
 
 
-def open_catalog(warehouse: str, properties: list[str] | None, *, create: bool = False) -> Catalog:
+def open_catalog(
+    warehouse: str, properties: list[str] | None, *, create: bool = False, named_by: str = "-w"
+) -> Catalog:
     """Open the catalog that the options name.
+
+    Args:
+        warehouse: The value of the option.
+        properties: Catalog properties.
+        create: Whether a folder becomes a new warehouse.
+        named_by: What names the warehouse, for messages.
 
     Raises:
         NotFoundError: The catalog does not exist, and `create` is false.
@@ -42,7 +50,7 @@ def open_catalog(warehouse: str, properties: list[str] | None, *, create: bool =
     try:
         return connect(warehouse, create=create, **key_values(properties, "--property"))
     except NotFoundError as error:
-        error.message += "; name one with -w or SKERRY_WAREHOUSE"
+        error.message += f"; name one with {named_by} or SKERRY_WAREHOUSE"
         raise
 
 

@@ -29,7 +29,7 @@ def relocate(
     New metadata is written beside the old, then the catalog switches to it in one step. Data files are unchanged, and
     the original location is not touched.
     """
-    catalog = open_catalog(warehouse, properties)
+    catalog = open_catalog(warehouse, properties, named_by="the argument")
     with show_progress("relocate tables") as progress:
         summary = catalog.relocate(dry_run=dry_run, progress=progress)
     if as_json:

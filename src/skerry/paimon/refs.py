@@ -10,6 +10,7 @@ from typing import Self
 from skerry.errors import AlreadyExistsError, NotFoundError, SchemaError
 from skerry.paimon.cleaning.reachability import MetadataReader, kept_snapshots, reachable
 from skerry.paimon.metadata import branches, tags
+from skerry.paimon.metadata.file_names import checked_name
 from skerry.paimon.metadata.options import FALLBACK_BRANCH
 from skerry.paimon.metadata.paths import MAIN_BRANCH
 from skerry.paimon.metadata.published_file import several_files
@@ -157,6 +158,7 @@ class TableRefs:
             NotFoundError: The snapshot or reference does not exist.
         """
         storage, paths = self.state.storage, self.state.paths
+        checked_name(name, "branch")
         if tags.find_tag(storage, paths, name) is not None:
             raise AlreadyExistsError(f"tag {name!r} already exists")
         if name in branches.branch_names(storage, paths):
@@ -231,10 +233,16 @@ class TableRefs:
         Raises:
             CommitUnknownError: The store failed; some of the later snapshots may still exist.
             NotFoundError: The branch or snapshot does not exist, or no snapshot is old enough.
+            SchemaError: `to` is something else.
         """
+        if isinstance(to, bool) or not isinstance(to, int | datetime):
+            raise SchemaError(f"expected a snapshot id or a datetime, found {to!r}")
         state = self.branch_state(ref)
-        target = state_as_of(state, to).snapshot if isinstance(to, datetime) else None
-        target = target or read_snapshot(state.storage, state.paths, to if isinstance(to, int) else -1)
+        if isinstance(to, datetime):
+            target = state_as_of(state, to).snapshot
+            assert target is not None, "a moment without a snapshot is refused"
+        else:
+            target = read_snapshot(state.storage, state.paths, to)
         later = [found for found in self.snapshots(ref) if found.id > target.id]
         if later:
             _forget(state, later, target.id)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 
-from skerry.errors import ConflictError, SchemaError
+from skerry.errors import ConflictError, NotFoundError, SchemaError
 from skerry.paimon.evolution.schema_draft import SchemaDraft
 from skerry.paimon.metadata.option_values import parse_bool, parse_int, parse_list
 from skerry.paimon.metadata.options import FileFormat
@@ -22,6 +22,7 @@ from skerry.paimon.metadata.schema import TableSchema
 from skerry.paimon.metadata.schemas import create_schema
 from skerry.paimon.metadata.state import PaimonState, load_state
 from skerry.paimon.metadata.validation import check_options, check_schema
+from skerry.table.rows.schema import nearest
 from skerry.table.statistics.column_statistics import COLUMNS_PROPERTY
 
 __all__ = ["ChangeOptions", "ChangeSchema", "SchemaChange", "SchemaStep", "commit_schema"]
@@ -99,10 +100,14 @@ class ChangeOptions:
         """Decide the next schema; None if the options stay as they are.
 
         Raises:
+            NotFoundError: An option to remove is not set.
             SchemaError: An option cannot change, or conflicts with the others.
             UnsupportedError: An option has an unknown value.
         """
         before = base.schema
+        for name in self.removals:
+            if name not in before.options:
+                raise NotFoundError(f"no table property {name!r}{nearest(name, before.options)}", location=base.name)
         options = {name: text for name, text in before.options.items() if name not in self.removals}
         options |= {name: str(text) for name, text in self.updates.items()}
         comment = before.comment if self.comment is None else self.comment

@@ -24,7 +24,7 @@ from skerry.paimon.reading.rows import SplitReader
 from skerry.paimon.statistics.samples import delete_key, sample_of
 from skerry.paimon.writing.data_files import WrittenDataFile
 from skerry.paimon.writing.layout import WriteLayout
-from skerry.table.rows.schema import leaves
+from skerry.table.rows.schema import leaf
 from skerry.table.statistics.column_statistics import SketchPolicy
 from skerry.table.statistics.file_groups import SketchedFile, key_of
 from skerry.table.statistics.group_samples import GroupSamples
@@ -95,10 +95,8 @@ def analyze(request: ChangeRequest, columns: Sequence[str] | None = None, *, ful
 def _columns(state: PaimonState, names: Sequence[str] | None) -> set[int]:
     policy = SketchPolicy.from_properties(state.properties)
     if names is None:
-        return {leaf.field_id for leaf in policy.columns(state.arrow_schema, created=True)}
-    known = {leaf.name: leaf.field_id for leaf in leaves(state.arrow_schema)}
-    SketchPolicy(True, listed=tuple(names)).check(state.arrow_schema)
-    return {known[name] for name in names}
+        return {column.field_id for column in policy.columns(state.arrow_schema, created=True)}
+    return {leaf(state.arrow_schema, name).field_id for name in names}
 
 
 def _pending(state: PaimonState, groups: GroupSamples) -> tuple[GroupSamples, list[list[ManifestEntry]]]:

@@ -289,6 +289,8 @@ def changes(
     first = 0 if from_snapshot is None else _snapshot_id(state, from_snapshot)
     last = 0 if state.snapshot is None else state.snapshot.id
     if first > last:
+        if find_snapshot(state.storage, state.paths, first) is None:
+            raise NotFoundError(f"no snapshot {first}; it may have expired", location=state.name)
         raise SchemaError(
             f"snapshot {first} is newer than {last}: changes are read from old to new", location=state.name
         )
