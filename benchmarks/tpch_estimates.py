@@ -95,7 +95,7 @@ def refers_outside(block: Block) -> bool:
 
 def joins_of(catalog: Catalog, peer: Any, number: int) -> list[tuple[str, float, int]]:
     """Every join of a query's SELECTs: the inputs, estimated and true rows."""
-    planning = QueryPlanning(catalog.load_table)
+    planning = QueryPlanning(catalog)
     query = parse_query(in_catalog(QUERIES[number]), planning.schema)
     for use in query.uses:
         peer.execute(f"create or replace view {use.key} as select * from {use.table.removeprefix('tpch.')}")

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from skerry.table.files.data_file import DataFile as DataFile
     from skerry.table.history import Ref as Ref
     from skerry.table.history import Snapshot as Snapshot
+    from skerry.table.inspection.health import Finding as Finding
+    from skerry.table.inspection.inspect import Inspect as Inspect
     from skerry.table.merging import Delete as Delete
     from skerry.table.merging import Insert as Insert
     from skerry.table.merging import Update as Update
@@ -72,9 +74,11 @@ _WHERE: Final = {
     "Executor": "table.work.tasks",
     "ExpireSummary": "table.summaries",
     "Explanation": "table.explanation",
+    "Finding": "table.inspection.health",
     "Freshness": "table.statistics.column_statistics",
     "FreshnessState": "table.statistics.column_statistics",
     "Insert": "table.merging",
+    "Inspect": "table.inspection.inspect",
     "JobProgress": "table.work.tasks",
     "JoinPlan": "planner.ordering",
     "JoinableColumn": "table.statistics.joinable",

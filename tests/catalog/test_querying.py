@@ -106,7 +106,7 @@ def test_only_needed_columns_are_read_and_conditions_go_with_the_scan(catalog: C
     from skerry.catalog.querying import QueryPlanning
     from skerry.planner.query import parse_query
 
-    planning = QueryPlanning(catalog.load_table)
+    planning = QueryPlanning(catalog)
     query = parse_query(QUERIES[2], planning.schema)
     scan = planning.scan(query.uses[0])
     assert scan.schema.names == ["carrier", "Delay"]

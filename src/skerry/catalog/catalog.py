@@ -443,7 +443,7 @@ class Catalog:
         sketches. Only fresh sketches are used; assumptions made instead are listed in the plan.
 
         Args:
-            sql: A query in DuckDB's dialect over tables named `namespace.table`.
+            sql: A query in DuckDB's dialect over tables named `namespace.table`, or `"namespace.table$files"`.
 
         Returns:
             The plan; `str()` formats it.
@@ -456,7 +456,7 @@ class Catalog:
         """
         from skerry.catalog.querying import explain_query  # only loaded when it is used
 
-        return explain_query(self.load_table, sql)
+        return explain_query(self, sql)
 
     def plan_joins(
         self,
@@ -478,7 +478,7 @@ class Catalog:
         """
         from skerry.catalog.querying import plan_table_joins
 
-        return plan_table_joins(self.load_table, tables, on, where)
+        return plan_table_joins(self, tables, on, where)
 
     def sql(self, sql: str) -> pa.Table:
         """Run a query on DuckDB, with the joins in the order that `explain` shows.
@@ -486,7 +486,7 @@ class Catalog:
         Tables are read by our scans: only the columns needed, and only rows that satisfy the conditions on each table.
 
         Args:
-            sql: A query in DuckDB's dialect over tables named `namespace.table`.
+            sql: A query in DuckDB's dialect over tables named `namespace.table`, or `"namespace.table$files"`.
 
         Returns:
             The result as Arrow.
@@ -497,4 +497,4 @@ class Catalog:
         """
         from skerry.catalog.querying import run_query
 
-        return run_query(self.load_table, sql)
+        return run_query(self, sql)

@@ -6,12 +6,13 @@ Every table is loaded once per query, so that all its uses in the query read the
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
+from skerry.catalog.metadata_tables import MetadataTable, QueryCatalog, load_relation
 from skerry.errors import MissingDependencyError, SchemaError, SkerryError
 from skerry.planner.explanation import QueryPlan, SelectPlan
 from skerry.planner.joins import JoinGraph
@@ -42,19 +43,25 @@ class QueryPlanning:
     """Tables and statistics of one query, each loaded once.
 
     Args:
-        load: Loads a table by its name.
+        catalog: The catalog of the tables.
     """
 
-    def __init__(self, load: Callable[[str], Table]) -> None:
-        self._load = load
-        self._tables: dict[str, Table] = {}
+    def __init__(self, catalog: QueryCatalog) -> None:
+        self._catalog = catalog
+        self._tables: dict[str, Table | MetadataTable] = {}
         self._statistics: dict[str, dict[str, ColumnStatistics]] = {}
 
-    def table(self, name: str) -> Table:
+    def table(self, name: str) -> Table | MetadataTable:
         """A table; always the same state."""
         if name not in self._tables:
-            self._tables[name] = self._load(name)
+            self._tables[name] = load_relation(self._catalog, name)
         return self._tables[name]
+
+    def need(self, use: TableUse) -> None:
+        """Say which columns of a metadata table will be read, so that it is read once."""
+        table = self.table(use.table)
+        if isinstance(table, MetadataTable):
+            table.need(use.columns)
 
     def schema(self, name: str) -> pa.Schema:
         """A table's columns."""
@@ -156,18 +163,18 @@ class _Result:
     types: Mapping[str, pa.DataType]
 
 
-def explain_query(load: Callable[[str], Table], sql: str) -> QueryPlan:
+def explain_query(catalog: QueryCatalog, sql: str) -> QueryPlan:
     """Plan a query; see `Catalog.explain`."""
-    return _plan(QueryPlanning(load), sql)[1]
+    return _plan(QueryPlanning(catalog), sql)[1]
 
 
-def run_query(load: Callable[[str], Table], sql: str) -> pa.Table:
+def run_query(catalog: QueryCatalog, sql: str) -> pa.Table:
     """Run a query on DuckDB; see `Catalog.sql`."""
     try:
         import duckdb
     except ImportError as error:
         raise MissingDependencyError("sql() needs DuckDB: pip install 'skerry[duckdb]'") from error
-    planning = QueryPlanning(load)
+    planning = QueryPlanning(catalog)
     query, _ = _plan(planning, sql)
     with duckdb.connect(config=_NO_EXTENSIONS) as connection:
         connection.execute(f"SET disabled_optimizers = '{_OPTIMIZERS_OFF}'")
@@ -183,13 +190,13 @@ def run_query(load: Callable[[str], Table], sql: str) -> pa.Table:
 
 
 def plan_table_joins(
-    load: Callable[[str], Table],
+    catalog: QueryCatalog,
     tables: Mapping[str, str] | Sequence[str],
     on: Sequence[tuple[str, str]],
     where: Mapping[str, str] | None = None,
 ) -> JoinPlan:
     """Plan joins of tables without SQL; see `Catalog.plan_joins`."""
-    planning = QueryPlanning(load)
+    planning = QueryPlanning(catalog)
     named = dict(tables) if isinstance(tables, Mapping) else {name.rsplit(".", 1)[-1]: name for name in tables}
     schemas = {name: planning.schema(table) for name, table in named.items()}
     for pair in on:
@@ -211,6 +218,8 @@ def plan_table_joins(
 def _plan(planning: QueryPlanning, sql: str) -> tuple[Query, QueryPlan]:
     """Plan every SELECT of a query and rewrite its joins in the chosen order."""
     query = parse_query(sql, planning.schema)
+    for use in query.uses:
+        planning.need(use)
     results: dict[int, _Result] = {}
     selects = []
     for block in query.blocks:
@@ -229,7 +238,7 @@ def _column_of(text: str, schemas: Mapping[str, pa.Schema]) -> tuple[str, str]:
     return name, leaf(schemas[name], column).name
 
 
-def _rows_of(table: Table, where: str | None) -> Estimate:
+def _rows_of(table: Table | MetadataTable, where: str | None) -> Estimate:
     """Bounds of the rows that satisfy a condition: rows of files that match entirely, and of files that may match."""
     certain, possible = table.scan(where=where).row_bounds()
     return Estimate(float(possible), float(certain), float(possible))

@@ -13,6 +13,7 @@ from skerry.cli.compact import compact
 from skerry.cli.expire import expire
 from skerry.cli.explain import explain
 from skerry.cli.failures import ReportingGroup
+from skerry.cli.health import health
 from skerry.cli.ingest import ingest
 from skerry.cli.inspect import inspect
 from skerry.cli.joinable import joinable
@@ -66,6 +67,7 @@ for _command in (
     ls,
     show,
     stats,
+    health,
     analyze,
     scan,
     delete,

@@ -1,4 +1,4 @@
-"""`skerry inspect`: the contents of a file, down to byte ranges."""
+"""`skerry inspect`: the contents of a file, down to byte ranges, or a table's metadata."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from skerry.cli.display import print_json, to_json
-from skerry.cli.options import AsJson, key_values
+from skerry.cli.display import is_terminal, print_json, to_json
+from skerry.cli.options import AsJson, Columns, Warehouse, key_values, open_table, split_names
+from skerry.cli.rows import TERMINAL_ROWS, print_rows
 
 if TYPE_CHECKING:
     from skerry.amudai.reading.inspection import Entry
@@ -16,23 +17,65 @@ __all__ = ["inspect"]
 
 
 def inspect(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="An Amudai shard: a path or URL of its root file.")],
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE | TABLE", help="An Amudai shard (path or URL of its root file), or namespace.name."
+        ),
+    ],
+    metadata_table: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[METADATA]",
+            help="Of a table: snapshots, history, refs, properties, metadata_log, statistics, files, all_files, "
+            "entries, manifests, partitions or position_deletes.",
+        ),
+    ] = None,
+    where: Annotated[
+        str | None, typer.Option("--where", metavar="CONDITION", help="Only rows for which this SQL condition is true.")
+    ] = None,
+    columns: Columns = None,
+    limit: Annotated[
+        int | None,
+        typer.Option("--limit", "-n", min=0, help="At most this many rows; default in a terminal: 20."),
+    ] = None,
+    snapshot: Annotated[int | None, typer.Option(help="Of this snapshot.")] = None,
+    ref: Annotated[str | None, typer.Option(help="Of the tip of this branch or tag.")] = None,
+    warehouse: Warehouse = "warehouse",
     properties: Annotated[
         list[str] | None,
         typer.Option(
-            "--property", "-p", metavar="KEY=VALUE", help="A storage option, such as s3.endpoint=…; repeatable."
+            "--property",
+            "-p",
+            metavar="KEY=VALUE",
+            help="A catalog property, or a storage option of a file, such as s3.endpoint=…; repeatable.",
         ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the tree of a shard: directory, schema, stripes, fields and buffers, with byte ranges and statistics.
+    """Show a metadata table of a table, or the tree of a shard.
 
-    Values are not decoded; some blocks of each buffer are examined to show how they are encoded.
+    The tree of a shard has its directory, schema, stripes, fields and buffers, with byte ranges and statistics. Values
+    are not decoded; some blocks of each buffer are examined to show how they are encoded.
     """
+    if metadata_table is None:
+        _print_shard(what, key_values(properties, "--property"), as_json)
+        return
+    from skerry.catalog.metadata_tables import MetadataTable
+
+    opened = open_table(what, warehouse, properties)
+    only_some = limit is None and is_terminal() and not as_json
+    rows = MetadataTable(opened.inspect, metadata_table, snapshot=snapshot, ref=ref).scan(
+        split_names(columns) or None, where, limit=limit
+    )
+    print_rows(rows, as_json=as_json, at_most=TERMINAL_ROWS if only_some else None)
+
+
+def _print_shard(file: str, options: dict[str, str], as_json: bool) -> None:
     from skerry.amudai import ShardFile
     from skerry.amudai.reading.inspection import inspect_shard
 
-    tree = inspect_shard(ShardFile(file, options=key_values(properties, "--property")))
+    tree = inspect_shard(ShardFile(file, options=options))
     if as_json:
         print_json(tree.as_json())
         return

@@ -27,6 +27,7 @@ from skerry.storage import Storage
 from skerry.table.arguments import Condition, Rows, WriteOptions
 from skerry.table.files.data_file import DataFile, WrittenFile
 from skerry.table.history import MAIN, Ref, Retention, Snapshot, of_batch, of_millis
+from skerry.table.inspection.upkeep import Upkeep
 from skerry.table.merging import MergeClauses
 from skerry.table.statistics.column_statistics import ColumnStatistics, Freshness
 from skerry.table.summaries import (
@@ -46,6 +47,7 @@ from skerry.table.work.tasks import Executor, ProgressCallback, ThreadExecutor
 
 if TYPE_CHECKING:
     from skerry.iceberg.cleaning.reachable_table import ReachableIcebergTable
+    from skerry.iceberg.inspection import IcebergInspect
     from skerry.iceberg.jobs.connector import IcebergConnector
     from skerry.iceberg.jobs.row_changes import ChangeRequest
 
@@ -123,6 +125,12 @@ class IcebergTable(Table):
         from skerry.iceberg.jobs.connector import IcebergConnector
 
         return IcebergConnector(self.handle)
+
+    @property
+    def inspect(self) -> IcebergInspect:
+        from skerry.iceberg.inspection import IcebergInspect
+
+        return IcebergInspect(self.handle.state)
 
     # ---- history ----
 
@@ -452,6 +460,11 @@ class IcebergTable(Table):
             executor=executor,
             progress=progress,
         )
+
+    def _upkeep(self) -> Upkeep:
+        from skerry.iceberg.inspection import upkeep
+
+        return upkeep(self.handle.state)
 
     def reachable(self, executor: Executor | None = None) -> ReachableIcebergTable:
         """The files that the table's states reach, for orphan removal."""

@@ -25,6 +25,7 @@ from skerry.storage import Storage
 from skerry.table.arguments import Condition, Rows, WriteOptions
 from skerry.table.files.data_file import DataFile
 from skerry.table.history import MAIN, Ref, Retention, Snapshot, of_batch
+from skerry.table.inspection.upkeep import Upkeep
 from skerry.table.merging import MergeClauses
 from skerry.table.predicate import parse
 from skerry.table.rows.row_stream import RowStream
@@ -44,6 +45,7 @@ from skerry.table.work.tasks import Executor, ProgressCallback
 
 if TYPE_CHECKING:
     from skerry.paimon.cleaning.reachable_table import ReachablePaimonTable
+    from skerry.paimon.inspection import PaimonInspect
     from skerry.paimon.jobs.connector import PaimonConnector
 
 __all__ = ["PaimonTable"]
@@ -164,6 +166,12 @@ class PaimonTable(Table):
         from skerry.paimon.jobs.connector import PaimonConnector
 
         return PaimonConnector(self.handle)
+
+    @property
+    def inspect(self) -> PaimonInspect:
+        from skerry.paimon.inspection import PaimonInspect
+
+        return PaimonInspect(self.handle)
 
     # ---- history ----
 
@@ -413,6 +421,11 @@ class PaimonTable(Table):
             executor=executor,
             progress=progress,
         )
+
+    def _upkeep(self) -> Upkeep:
+        from skerry.paimon.inspection import upkeep
+
+        return upkeep(self.handle)
 
     def reachable(self, executor: Executor | None = None) -> ReachablePaimonTable:
         """The table as the removal of orphans sees it: what its snapshots, tags, branches and consumers reach."""

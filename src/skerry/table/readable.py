@@ -16,6 +16,7 @@ from skerry.storage import Storage
 from skerry.table.arguments import Condition, check_moment
 from skerry.table.files.data_file import DataFile
 from skerry.table.history import MAIN, Ref, Snapshot
+from skerry.table.inspection.inspect import Inspect
 from skerry.table.rows.row_stream import RowStream
 from skerry.table.rows.schema import nearest
 from skerry.table.statistics.column_statistics import ColumnStatistics, Freshness
@@ -117,6 +118,15 @@ class ReadableTable(ABC):
             "that is connected where it is wanted",
             location=self.name,
         )
+
+    @property
+    @abstractmethod
+    def inspect(self) -> Inspect:
+        """The table's metadata as Arrow tables: files with their metrics, manifests, partitions, snapshots and others.
+
+        Example:
+            table.inspect.files(columns=["file_path", "record_count"])
+        """
 
     # ---- history ----
 

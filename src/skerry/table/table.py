@@ -20,7 +20,9 @@ from skerry.table.arguments import Age, Condition, WriteOptions, moment_before
 from skerry.table.configurable import ConfigurableTable
 from skerry.table.connector.connector import TableConnector
 from skerry.table.history import MAIN
-from skerry.table.reachability import DEFAULT_GRACE_DAYS
+from skerry.table.inspection.health import Finding, check_health, check_orphans
+from skerry.table.inspection.upkeep import Upkeep
+from skerry.table.reachability import DEFAULT_GRACE_DAYS, ReachableTable
 from skerry.table.summaries import (
     AnalyzeSummary,
     CompactOptions,
@@ -297,6 +299,39 @@ class Table(ConfigurableTable):
         with progress_callback(progress, "remove orphans") as callback:
             return self._remove_orphans(before, dry_run, marked, log, executor, callback)
 
+    @abstractmethod
+    def reachable(self, executor: Executor | None = None) -> ReachableTable:
+        """The table as the removal of orphans sees it: which files its state needs.
+
+        Args:
+            executor: Where manifests are read; threads of this process by default.
+        """
+
+    def health(self, *, orphans: bool = True, executor: Executor | None = None) -> list[Finding]:
+        """Check what slows the table down or wastes space: a finding per check, those that need something done first.
+
+        Checked are small files, the share of deleted rows, the skew of partitions, stale and missing statistics,
+        snapshots that would expire, the number of manifests, the size of metadata, and orphans.
+
+        Example:
+            for finding in table.health():
+                print(finding.ok, finding.check, finding.number, finding.call)
+
+        Args:
+            orphans: Whether orphans are estimated as well: that lists the table's folder and reads the manifests of all
+                snapshots. The other checks read those of the current one.
+            executor: Where manifests are read for orphans; threads of this process by default.
+
+        Raises:
+            FormatError: Metadata is corrupt.
+            NotFoundError: A metadata file is missing.
+            SchemaError: A table property has an invalid value.
+        """
+        found = check_health(self.inspect, self._upkeep(), self.freshness())
+        if orphans:
+            found.append(check_orphans(self.reachable(executor)))
+        return sorted(found, key=lambda finding: finding.ok)
+
     def migrate(
         self,
         format: str,
@@ -339,6 +374,10 @@ class Table(ConfigurableTable):
 
     def _rewrite_deletes(self, min_input_files: int, dry_run: bool, options: WriteOptions) -> DeletesSummary:
         self._lacks("rewrite_deletes", "a bucket has one deletion vector per file; compact folds them in")
+
+    @abstractmethod
+    def _upkeep(self) -> Upkeep:
+        """What the checks of the table's health need to know besides its metadata tables."""
 
     @abstractmethod
     def _expire_snapshots(

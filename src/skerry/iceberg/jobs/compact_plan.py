@@ -16,9 +16,10 @@ from skerry.table.files.data_file import DataFile
 from skerry.table.files.scan_task import FileScanTask
 from skerry.table.summaries import CompactOptions
 
-__all__ = ["CompactRules", "FileGroup", "RewriteReason", "compact_rules", "plan_groups"]
+__all__ = ["SMALL", "CompactRules", "FileGroup", "RewriteReason", "compact_rules", "plan_groups"]
 
-_SMALL = 0.75
+SMALL = 0.75
+"""Files below this share of the target size are small."""
 _LARGE = 1.8
 _MIN_INPUT_FILES: Final = 5
 
@@ -60,7 +61,7 @@ class CompactRules:
 
     def is_small(self, file: DataFile) -> bool:
         """Whether a file is much smaller than the target."""
-        return file.file_size_bytes < _SMALL * self.target_file_size_bytes
+        return file.file_size_bytes < SMALL * self.target_file_size_bytes
 
     def is_large(self, file: DataFile) -> bool:
         """Whether a file is much larger than the target."""

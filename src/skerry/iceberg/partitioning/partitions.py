@@ -41,6 +41,7 @@ from skerry.table.rows.values import is_uuid, physical_value
 
 __all__ = [
     "column_of",
+    "human_value",
     "number_tuples",
     "partition_columns",
     "partition_path",
@@ -295,7 +296,7 @@ def partition_path(schema: Schema, spec: PartitionSpec, values: tuple[Any, ...])
     """
     folders = []
     for field, result, value in zip(spec.fields, partition_type(schema, spec), values, strict=True):
-        folder = f"{_escape(field.name)}={_escape(_human(field.transform, result.type, value))}"
+        folder = f"{_escape(field.name)}={_escape(human_value(field.transform, result.type, value))}"
         folders.append(bounded_name(folder, _MAX_FOLDER_BYTES))
     kept = 0
     while kept < len(folders) and len("/".join(folders[: kept + 1])) <= _MAX_PATH_BYTES:
@@ -310,7 +311,8 @@ def _escape(text: str) -> str:
     return urllib.parse.quote_plus(text, safe="*").replace("~", "%7E")
 
 
-def _human(transform: Transform[Any, Any], type_: pa.DataType, value: Any) -> str:
+def human_value(transform: Transform[Any, Any], type_: pa.DataType, value: Any) -> str:
+    """The text of a physical partition value for people: `2013-01` for a month; `null`."""
     if value is None:
         return "null"
     by_transform = _HUMAN_TRANSFORMS.get(type(transform))

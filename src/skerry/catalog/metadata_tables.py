@@ -1,0 +1,116 @@
+"""Metadata tables in queries: `"ns.t$files"` is `table.inspect.files()` of the table `ns.t`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+import pyarrow as pa
+
+from skerry.table.inspection.inspect import Inspect
+from skerry.table.predicate import columns_of, parse, row_mask
+from skerry.table.rows.row_stream import RowStream
+from skerry.table.rows.schema import FIELD_ID_KEY
+from skerry.table.statistics.column_statistics import ColumnStatistics
+from skerry.table.table import Table
+
+__all__ = ["MetadataTable", "QueryCatalog", "load_relation"]
+
+
+class QueryCatalog(Protocol):
+    """What queries need of a catalog."""
+
+    def load_table(self, name: str) -> Table:
+        """Load a table."""
+        ...
+
+    def table_exists(self, name: str) -> bool:
+        """Whether there is a table of that name."""
+        ...
+
+
+def load_relation(catalog: QueryCatalog, name: str) -> Table | MetadataTable:
+    """What a name in a query means: a table, or else a metadata table after the last `$`.
+
+    Raises:
+        NotFoundError: There is no such table or metadata table; the message suggests the nearest.
+        UnsupportedError: The table's format does not have it.
+    """
+    table, dollar, wanted = name.rpartition("$")
+    if dollar and not catalog.table_exists(name) and "." in table and catalog.table_exists(table):
+        return MetadataTable(catalog.load_table(table).inspect, wanted)
+    return catalog.load_table(name)
+
+
+class MetadataTable:
+    """A metadata table as queries see it; read once, with the columns that are needed by then.
+
+    Args:
+        inspect: The metadata of its table.
+        name: Its name.
+        snapshot: Of this snapshot.
+        ref: Of the tip of this branch or tag.
+    """
+
+    def __init__(self, inspect: Inspect, name: str, *, snapshot: int | None = None, ref: str | None = None) -> None:
+        self._inspect = inspect
+        self._name = name
+        self._snapshot = snapshot
+        self._ref = ref
+        self._needed: set[str] = set()
+        self._rows: pa.Table | None = None
+        numbers = iter(range(1 << 31))
+        self.schema = pa.schema([_with_ids(field, numbers) for field in inspect.schema(name)])
+
+    def need(self, columns: Iterable[str]) -> None:
+        """Say which columns will be asked for."""
+        self._needed |= set(columns)
+
+    def statistics(self) -> dict[str, ColumnStatistics]:
+        """Nothing: there are no distinct counts of metadata."""
+        return {}
+
+    def scan(
+        self, columns: Sequence[str] | None = None, where: str | None = None, *, limit: int | None = None
+    ) -> MetadataScan:
+        """Some columns of the rows that satisfy a condition, at most `limit` of them.
+
+        Raises:
+            FormatError: `where` is not a condition, or metadata is corrupt.
+            SchemaError: A column does not exist, or `where` does not fit.
+        """
+        predicate = parse(where, self.schema)
+        wanted = self.schema.names if columns is None else list(columns)
+        needed = {*wanted, *(column.path[0] for column in columns_of(predicate)), *self._needed}
+        if self._rows is None or not needed <= set(self._rows.schema.names):
+            ordered = sorted(needed, key=self.schema.get_field_index)
+            self._rows = self._inspect.read(self._name, snapshot=self._snapshot, ref=self._ref, columns=ordered)
+        batches = [batch.filter(row_mask(predicate, batch)) for batch in self._rows.combine_chunks().to_batches()]
+        return MetadataScan(pa.Table.from_batches(batches, self._rows.schema).select(wanted).slice(0, limit))
+
+
+class MetadataScan(RowStream):
+    """Rows of a metadata table.
+
+    Args:
+        rows: The rows.
+    """
+
+    def __init__(self, rows: pa.Table) -> None:
+        self._rows = rows
+
+    def to_batches(self) -> pa.RecordBatchReader:
+        """The rows as a stream."""
+        return self._rows.to_reader()
+
+    def row_bounds(self) -> tuple[int, int]:
+        """How many rows there are, twice."""
+        return self._rows.num_rows, self._rows.num_rows
+
+
+def _with_ids(field: pa.Field, numbers: Iterable[int]) -> pa.Field:
+    """A field with ids, by which conditions find their columns."""
+    type_ = field.type
+    if pa.types.is_struct(type_):
+        type_ = pa.struct([_with_ids(child, numbers) for child in type_])
+    return field.with_type(type_).with_metadata({FIELD_ID_KEY: str(next(iter(numbers))).encode()})

@@ -1,0 +1,68 @@
+"""`skerry health`: what slows a table down or wastes space, and the call that mends it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from skerry.cli.display import Field, count, is_terminal, print_records
+from skerry.cli.options import AsJson, Properties, TableName, Warehouse, open_table
+
+if TYPE_CHECKING:
+    from skerry.table.inspection.health import Finding
+
+__all__ = ["health"]
+
+
+def health(
+    table: TableName,
+    orphans: Annotated[
+        bool, typer.Option(help="Estimate orphans, which lists the table's folder and reads all manifests.")
+    ] = True,
+    warehouse: Warehouse = "warehouse",
+    properties: Properties = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check a table: small files, deletes, skew, statistics, snapshots, metadata, orphans."""
+    opened = open_table(table, warehouse, properties)
+    found = opened.health(orphans=orphans)
+    wrong = sum(not finding.ok for finding in found)
+    print_records(
+        [_record(finding, brief=is_terminal() and not as_json) for finding in found],
+        [
+            Field("check", "check", style=_style),
+            Field("ok", "", lambda ok: "" if ok else "✗", style=_style),
+            Field("number", "found", _number, right=True, style=_style),
+            Field("unit", "unit", style=_style),
+            Field("limit", "limit", _number, right=True, style=_style),
+            Field("detail", "detail", flexible=True),
+            Field("why", "why it matters", flexible=True),
+            Field("call", "what mends it", flexible=True),
+        ],
+        as_json=as_json,
+        note=f"{wrong} of {len(found)} checks want something done" if wrong else "nothing to do",
+    )
+
+
+def _record(finding: Finding, *, brief: bool) -> dict[str, Any]:
+    """A finding; a brief one gives advice only where something is to be done."""
+    advises = not (brief and finding.ok)
+    return {
+        "check": finding.check,
+        "ok": finding.ok,
+        "number": finding.number,
+        "unit": finding.unit,
+        "limit": finding.limit,
+        "detail": finding.detail,
+        "why": finding.why if advises else "",
+        "call": finding.call if advises else "",
+    }
+
+
+def _style(record: Any) -> str:
+    return "dim" if record["ok"] else "bold"
+
+
+def _number(value: float) -> str:
+    return count(int(value)) if value == int(value) else f"{value:.3g}"

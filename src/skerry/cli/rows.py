@@ -1,0 +1,133 @@
+"""Printing of rows: a table in a terminal, tab-separated values in a pipe, an object per line as JSON."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from skerry.cli.display import Field, count, is_terminal, print_records, to_json
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from skerry.table.rows.row_stream import RowStream
+
+__all__ = ["TERMINAL_ROWS", "print_rows"]
+
+TERMINAL_ROWS = 20
+_MAX_CELL = 40
+_COLUMN_GAP = 3
+
+
+def print_rows(rows: RowStream, *, as_json: bool, at_most: int | None) -> None:
+    """Print rows.
+
+    Args:
+        rows: The rows.
+        as_json: Print an object per line.
+        at_most: In a terminal, print only so many, and say that there are more; all if None.
+    """
+    if as_json:
+        for batch in rows.to_batches():
+            print("\n".join(to_json(row) for row in _objects(batch)))
+    elif is_terminal():
+        _print_table(rows.to_arrow(), at_most)
+    else:
+        _print_plain(rows.to_batches())
+
+
+def _objects(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
+    """Rows as JSON objects."""
+    import pyarrow as pa
+
+    columns = [
+        column.cast(pa.string()) if pa.types.is_timestamp(column.type) else column  # nanoseconds have no Python type
+        for column in batch.columns
+    ]
+    for row in zip(*(column.to_pylist() for column in columns), strict=True):
+        yield dict(zip(batch.schema.names, row, strict=True))
+
+
+def _print_plain(batches: pa.RecordBatchReader) -> None:
+    """Print tab-separated values, converting a whole column to text at a time."""
+    import pyarrow.compute as pc
+
+    print("\t".join(batches.schema.names))
+    for batch in batches:
+        columns = [pc.fill_null(_escaped(_as_text(column)), "") for column in batch.columns]
+        print("\n".join(pc.binary_join_element_wise(*columns, "\t").to_pylist()))
+
+
+def _as_text(column: pa.Array) -> pa.Array:
+    """A column's values as text; nulls stay null."""
+    import pyarrow as pa
+
+    type_ = column.type
+    if pa.types.is_string(type_):
+        return column
+    if pa.types.is_nested(type_) or pa.types.is_binary(type_) or pa.types.is_fixed_size_binary(type_):
+        values = (None if value is None else to_json(value).strip('"') for value in column.to_pylist())
+        return pa.array(values, pa.string())
+    if isinstance(type_, pa.BaseExtensionType):
+        return pa.array((None if value is None else str(value) for value in column.to_pylist()), pa.string())
+    return column.cast(pa.string())
+
+
+def _escaped(column: pa.Array) -> pa.Array:
+    """Text with the characters escaped that would break a line of tab-separated values."""
+    import pyarrow.compute as pc
+
+    if not pc.any(pc.match_substring_regex(column, r"[\\\t\n\r]")).as_py():
+        return column
+    for character, escape in (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\r", "\\r")):
+        column = pc.replace_substring(column, character, escape)
+    return column
+
+
+def _print_table(rows: pa.Table, at_most: int | None) -> None:
+    """Print as many columns as fit the terminal."""
+    import pyarrow as pa
+
+    has_more = at_most is not None and rows.num_rows > at_most
+    rows = rows.slice(0, at_most).combine_chunks() if has_more else rows.combine_chunks()
+    width = shutil.get_terminal_size().columns - _COLUMN_GAP - 1
+    fields: list[Field] = []
+    cells: list[list[str | None]] = []
+    for name, column in zip(rows.column_names, rows.columns, strict=True):
+        texts = [_cut(value) for chunk in column.chunks for value in _as_text(chunk).to_pylist()]
+        width -= max([len(name), *(len(value or "null") for value in texts)]) + _COLUMN_GAP
+        if width < 0 and fields:
+            break
+        is_number = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
+        fields.append(_value_field(str(len(fields)), name, is_number or pa.types.is_decimal(column.type)))
+        cells.append(texts)
+    hidden = rows.num_columns - len(fields)
+    if hidden:
+        fields.append(Field("…", "…"))
+    records = [
+        {str(number): value for number, value in enumerate(row)} | {"…": "…"} for row in zip(*cells, strict=True)
+    ]
+    notes = []
+    if has_more:
+        notes.append(f"first {at_most} rows; --limit or a pipe gives more")
+    if hidden:
+        notes.append(f"{count(hidden)} of {count(rows.num_columns)} columns hidden; choose with --columns")
+    print_records(records, fields, as_json=False, note="\n".join(notes))
+
+
+def _value_field(key: str, title: str, right: bool) -> Field:
+    return Field(
+        key,
+        title,
+        show=lambda value: "null" if value is None else value,
+        right=right,
+        style=lambda record: "dim" if record[key] is None else "",
+    )
+
+
+def _cut(value: str | None) -> str | None:
+    if value is None:
+        return None
+    line = value.replace("\n", "⏎").replace("\t", " ")
+    return line if len(line) <= _MAX_CELL else line[: _MAX_CELL - 1] + "…"
