@@ -124,6 +124,13 @@ def _changes() -> Names:
     return names
 
 
+def _inspect() -> Names:
+    names = _flights(appends=5, partition_by=["month"], properties={"write.delete.mode": "merge-on-read"})
+    names["table"].create_tag("v1")
+    names["table"].delete("dep_delay > 30")
+    return names
+
+
 def _joinable() -> Names:
     names = _flights()
     planes = pa.table({"tailnum": pc.unique(names["rows"]["tailnum"].drop_null())})
@@ -216,6 +223,7 @@ MADE: dict[str, Callable[[], Names]] = {
     "branches.md": _branches,
     "changes.md": _changes,
     "deletes.md": lambda: _table({"id": [1, 2]}),
+    "inspect.md": _inspect,
     "joinable.md": _joinable,
     "maintenance.md": _maintenance,
     "paimon.md": lambda: {"catalog": skerry.connect("warehouse/"), "yesterday": datetime(2100, 1, 1), **_items()},

@@ -16,7 +16,7 @@ import skerry
 from skerry.errors import FormatError, NotFoundError, SchemaError, UnsupportedError
 from skerry.iceberg.manifests.cache import ManifestCache
 from skerry.iceberg.planning.file_metrics import MapColumns
-from skerry.table.inspection.inspect import METADATA_TABLES
+from skerry.table.inspection.inspect import METADATA_TABLES, Inspect
 
 FORMATS = ("iceberg", "paimon")
 MERGED_ON_READ = {"iceberg": "merge-on-read", "paimon": "true"}
@@ -389,3 +389,65 @@ def test_damaged_metadata_is_an_error_of_ours(catalog, format):
     table.storage.delete([path])
     with pytest.raises(NotFoundError):
         catalog.load_table("ns.t").inspect.partitions()
+
+
+# Queries -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_queries_read_metadata_tables_beside_tables(catalog, format):
+    table = catalog.create_table("ns.t", SCHEMA, format=format, partition_by=["day"])
+    table.append(rows(range(10), day=1))
+    table.append(rows(range(10, 25), day=2))
+    found = catalog.sql(
+        """
+        SELECT partition.day AS day, max(readable_metrics.id.upper_bound) AS top, count(t.id) AS rows
+        FROM "ns.t$files" f JOIN ns.t t ON t.day = f.partition.day
+        WHERE f.record_count > 5 AND f.content = 0 GROUP BY 1 ORDER BY 1
+        """
+    )
+    days = [datetime.date(2026, 1, day) for day in (1, 2)]
+    assert found.to_pylist() == [{"day": days[0], "top": 9, "rows": 10}, {"day": days[1], "top": 24, "rows": 15}]
+    assert catalog.sql("SELECT sum(record_count) AS n FROM ns.t$files").to_pylist() == [{"n": 25}]
+    late = catalog.sql(
+        """SELECT snapshot_id FROM ns."t$snapshots" WHERE operation = 'append' AND committed_at > TIMESTAMP '2026-01-01'
+        ORDER BY committed_at"""
+    )
+    assert late["snapshot_id"].to_pylist() == [snapshot.snapshot_id for snapshot in table.snapshots()]
+    for name in METADATA_TABLES:
+        if (format, name) != ("paimon", "metadata_log"):
+            assert catalog.sql(f'SELECT * FROM "ns.t${name}"').num_rows == table.inspect.read(name).num_rows
+    assert "f (ns.t$files): 2 rows" in str(catalog.explain('SELECT * FROM "ns.t$files" f'))
+
+
+def test_wrong_names_in_queries_are_named(catalog):
+    catalog.create_table("ns.t", SCHEMA)
+    for name, message in (("ns.t$fils", "did you mean 'files'"), ("ns.u$files", "no table 'ns.u\\$files'")):
+        with pytest.raises(NotFoundError, match=message):
+            catalog.sql(f'SELECT * FROM "{name}"')
+    with pytest.raises(SchemaError, match="nope"):
+        catalog.sql('SELECT nope FROM "ns.t$files"')
+    catalog.create_table("ns.p", SCHEMA, format="paimon")
+    with pytest.raises(UnsupportedError, match="Paimon tables have no metadata_log"):
+        catalog.sql('SELECT * FROM "ns.p$metadata_log"')
+
+
+def test_a_table_may_be_called_like_a_metadata_table(catalog):
+    catalog.create_table("ns.t", SCHEMA).append(rows(range(3)))
+    catalog.create_table("ns.t$files", SCHEMA).append(rows(range(7)))
+    assert catalog.sql('SELECT count(*) AS n FROM "ns.t$files"').to_pylist() == [{"n": 7}]
+
+
+def test_a_query_reads_a_metadata_table_once_and_only_its_columns(catalog, monkeypatch):
+    table = catalog.create_table("ns.t", SCHEMA)
+    table.append(rows(range(3)))
+    asked = []
+    read = Inspect.read
+
+    def recorded(self, name, **options):
+        asked.append((name, options["columns"]))
+        return read(self, name, **options)
+
+    monkeypatch.setattr(Inspect, "read", recorded)
+    catalog.sql('SELECT file_path FROM "ns.t$files" WHERE record_count > 1')
+    assert asked == [("files", ["file_path", "record_count"])]

@@ -104,6 +104,11 @@ class JavaPaimon:
         assert all(row[0] in ("+I", "+U") for row in rows), "Paimon Java sees deleted rows"
         return [row[1:] for row in rows]
 
+    def system(self, path: str | Path, name: str) -> list[dict[str, Any]]:
+        """The rows of a system table such as `files`."""
+        names, *rows = [json.loads(line) for line in self._java.system(str(path), name).splitlines()]
+        return [dict(zip(names, row[1:], strict=True)) for row in rows]
+
     def changelog(self, path: str | Path, start: int = 1) -> list[list[Any]]:
         """Snapshot id, kind and values of every change."""
         return [json.loads(line) for line in self._java.changelog(str(path), start).splitlines()]

@@ -75,12 +75,18 @@ class MetadataTable:
     ) -> MetadataScan:
         """Some columns of the rows that satisfy a condition, at most `limit` of them.
 
+        Args:
+            columns: The columns; if None those that were said to be needed, or else all.
+            where: SQL text.
+            limit: At most this many rows.
+
         Raises:
             FormatError: `where` is not a condition, or metadata is corrupt.
             SchemaError: A column does not exist, or `where` does not fit.
         """
         predicate = parse(where, self.schema)
-        wanted = self.schema.names if columns is None else list(columns)
+        named = self._needed or self.schema.names if columns is None else columns
+        wanted = sorted(named, key=self.schema.get_field_index) if columns is None else list(named)
         needed = {*wanted, *(column.path[0] for column in columns_of(predicate)), *self._needed}
         if self._rows is None or not needed <= set(self._rows.schema.names):
             ordered = sorted(needed, key=self.schema.get_field_index)

@@ -34,6 +34,7 @@ import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.node.Arra
 import org.apache.paimon.table.BucketMode;
 import org.apache.paimon.table.FileStoreTable;
 import org.apache.paimon.table.FileStoreTableFactory;
+import org.apache.paimon.table.Table;
 import org.apache.paimon.table.sink.RowKeyExtractor;
 import org.apache.paimon.table.sink.TableCommitImpl;
 import org.apache.paimon.table.sink.TableWriteImpl;
@@ -41,6 +42,7 @@ import org.apache.paimon.table.source.ReadBuilder;
 import org.apache.paimon.table.source.Split;
 import org.apache.paimon.table.source.StreamDataTableScan;
 import org.apache.paimon.table.source.TableRead;
+import org.apache.paimon.table.system.SystemTableLoader;
 import org.apache.paimon.types.ArrayType;
 import org.apache.paimon.types.DataType;
 import org.apache.paimon.types.DecimalType;
@@ -90,6 +92,16 @@ public class JavaPaimon {
         }
         StringBuilder lines = new StringBuilder();
         rows(builder.newRead().withIOManager(IOManager.create(folder)).executeFilter(), builder.newScan().plan().splits(), table.rowType(), lines, null);
+        return lines.toString();
+    }
+
+    /** A system table: the names of its columns, then its rows as `read` gives them. */
+    public String system(String path, String name) throws Exception {
+        Table table = SystemTableLoader.load(name, table(path, null, "{}"));
+        ReadBuilder builder = table.newReadBuilder();
+        StringBuilder lines = new StringBuilder();
+        lines.append(json.writeValueAsString(table.rowType().getFieldNames())).append('\n');
+        rows(builder.newRead(), builder.newScan().plan().splits(), table.rowType(), lines, null);
         return lines.toString();
     }
 

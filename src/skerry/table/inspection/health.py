@@ -97,7 +97,7 @@ def _small_files(data: pa.Table, partition: npt.NDArray[np.int64], upkeep: Upkee
         0,
         f"{count(joined)} of {count(data.num_rows)} data files are smaller than {size(upkeep.small_file_bytes)} and in "
         f"groups of {upkeep.min_input_files} or more, which compaction joins",
-        "every file costs a scan requests and time to plan",
+        "every file costs each scan some requests, and time to plan",
         "table.compact()",
     )
 
@@ -120,15 +120,15 @@ def _deleted_rows(data: pa.Table, deletes: pa.Table) -> Finding:
 
 
 def _skew(data: pa.Table, partition: npt.NDArray[np.int64], upkeep: Upkeep) -> Finding:
+    """How much larger than the mean the largest partition is; means below the size of a file count as that."""
     sizes = np.zeros(int(partition.max()) + 1 if len(partition) else 1, np.int64)
     np.add.at(sizes, partition, data.column("file_size_in_bytes").to_numpy())
     largest, mean = int(sizes.max()), float(sizes.mean())
-    matters = len(sizes) > 1 and largest > upkeep.small_file_bytes
     return Finding(
         "skew",
-        largest / mean if mean else 1.0,
+        max(1.0, largest / max(mean, upkeep.small_file_bytes, 1)),
         "ratio",
-        _SKEW if matters else float(len(sizes)),
+        _SKEW,
         f"of {count(len(sizes))} partitions the largest has {size(largest)}, the mean is {size(int(mean))}"
         if len(sizes) > 1
         else "one partition",
