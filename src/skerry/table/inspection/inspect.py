@@ -9,8 +9,8 @@ from typing import Final, NoReturn
 
 import pyarrow as pa
 
+from skerry.arguments import check_list
 from skerry.errors import NotFoundError, SchemaError, UnsupportedError
-from skerry.table.arguments import check_list
 from skerry.table.inspection.columns import PROPERTIES
 from skerry.table.rows.schema import nearest
 
