@@ -1,0 +1,159 @@
+"""Reading and writing of JSON: the text, and records that come in ten thousands.
+
+A record of metadata is read by `from_json` and written by `to_json`, which returns what the JSON encoder accepts.
+Snapshots, log entries and statistics files are so many that msgspec checks, creates and writes them (`JsonRecord`).
+
+Spec: Iceberg spec, Appendix C: JSON serialization.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import cache
+from typing import Annotated, Any, Final, Self, TypeVar
+
+import msgspec
+
+from skerry.errors import FormatError
+from skerry.iceberg.metadata.json_object import JsonObject
+
+__all__ = ["Int", "JsonRecord", "Long", "decode_json", "encode_json", "json_of", "plain_json", "read_records"]
+
+Int = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+"""A whole number of 32 bits."""
+Long = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+"""A whole number of 64 bits."""
+
+Record = TypeVar("Record", bound="JsonRecord")
+
+
+def decode_json(data: bytes | str) -> Any:
+    """The value of a JSON text.
+
+    Raises:
+        FormatError: It is not JSON, not UTF-8, or nested too deeply.
+    """
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise FormatError(f"this is not JSON: {error}") from None
+
+
+def encode_json(value: Any) -> bytes:
+    """The JSON text of a value that may contain records of metadata."""
+    return _ENCODER.encode(json_of(value))
+
+
+def json_of(value: Any) -> Any:
+    """What the JSON encoder accepts for a record, or a sequence of records."""
+    if isinstance(value, tuple | list):
+        return [json_of(item) for item in value]
+    return value.to_json() if hasattr(value, "to_json") else value
+
+
+_ENCODER: Final = msgspec.json.Encoder(enc_hook=lambda value: value.to_json())
+
+
+class JsonRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, repr_omit_defaults=True, rename="kebab"):
+    """A frozen record whose fields are those of a JSON object, with hyphens in their names.
+
+    Args:
+        unknown: Fields that the specification does not know, as JSON; they are written back.
+    """
+
+    unknown: dict[str, Any] = {}
+
+    @classmethod
+    def from_json(cls, found: JsonObject) -> Self:
+        """Read the record.
+
+        Raises:
+            FormatError: A field is missing or of another kind.
+        """
+        return _read_record(cls, found)
+
+    def to_json(self) -> Any:
+        """What the JSON encoder accepts: the record itself, unless it has fields that it does not know."""
+        return plain_json(self) if _has_unknown(self) else self
+
+
+def read_records(kind: type[Record], values: list[Any], at: str, rule: str) -> tuple[Record, ...]:
+    """Read an array of objects as records, all at once; a field that is null is as good as absent.
+
+    Args:
+        kind: The records' class.
+        values: The objects.
+        at: The array's place in the document.
+        rule: The section that describes it.
+
+    Raises:
+        FormatError: One of them is not such an object.
+    """
+    if _is_plain(kind, values):
+        with suppress(msgspec.ValidationError):  # found again one by one, with its place
+            return msgspec.convert(values, tuple[kind, ...])  # type: ignore[valid-type]
+    return tuple(
+        _read_record(kind, JsonObject(value, f"{at}[{number}]", rule)) for number, value in enumerate(values)
+    )
+
+
+def plain_json(value: Any) -> Any:
+    """A record or a tuple of records as JSON without records, with the fields that they do not know."""
+    if isinstance(value, tuple):
+        return [plain_json(item) for item in value]
+    if not isinstance(value, JsonRecord):
+        return msgspec.to_builtins(value)
+    written: dict[str, Any] = msgspec.to_builtins(value)
+    written.pop("unknown", None)
+    for encoded, (name, _) in _nested(type(value)).items():
+        if encoded in written:
+            written[encoded] = plain_json(getattr(value, name))
+    return {**written, **value.unknown}
+
+
+def _read_record(kind: type[Record], found: JsonObject) -> Record:
+    """Read one object, with its unknown fields, and those of the objects within."""
+    known, nested = _known(kind), _nested(kind)
+    fields = {name: value for name, value in found.value.items() if name in known and value is not None}
+    inner = {
+        name: read_records(inside, found.array(encoded, []), f"{found.at}.{encoded}", found.rule)
+        for encoded, (name, inside) in nested.items()
+    }
+    try:
+        record = msgspec.convert({**fields, **dict.fromkeys(nested, ())}, kind)
+    except msgspec.ValidationError as error:
+        problem, _, place = str(error).partition(" - at `$")
+        raise found.error(place.rstrip("`").lstrip("."), problem[:1].lower() + problem[1:]) from None
+    return msgspec.structs.replace(record, unknown=dict(found.unknown(known)), **inner)
+
+
+def _is_plain(kind: type[JsonRecord], values: Any) -> bool:
+    """Whether objects have only known fields, so that they can be read at once."""
+    known = _known(kind)
+    if type(values) is not list or not all(type(value) is dict and known.issuperset(value) for value in values):
+        return False
+    return all(
+        _is_plain(inside, value.get(name)) for name, (_, inside) in _nested(kind).items() for value in values
+    )
+
+
+def _has_unknown(record: JsonRecord) -> bool:
+    return bool(record.unknown) or any(
+        _has_unknown(inner) for name, _ in _nested(type(record)).values() for inner in getattr(record, name)
+    )
+
+
+@cache
+def _known(kind: type[JsonRecord]) -> frozenset[str]:
+    return frozenset(kind.__struct_encode_fields__) - {"unknown"}
+
+
+@cache
+def _nested(kind: type[JsonRecord]) -> dict[str, tuple[str, type[JsonRecord]]]:
+    """The fields that are arrays of records: by their name in JSON, the attribute and the records' class."""
+    found = {}
+    for field in msgspec.structs.fields(kind):
+        inside = next(iter(getattr(field.type, "__args__", ())), None)
+        if isinstance(inside, type) and issubclass(inside, JsonRecord):
+            found[field.encode_name] = (field.name, inside)
+    return found
