@@ -7,7 +7,7 @@ import pytest
 
 import skerry
 from skerry.errors import NotFoundError, SchemaError
-from skerry.iceberg.metadata.schema import to_iceberg_schema
+from skerry.iceberg.metadata.arrow_schema import to_iceberg_schema
 from skerry.iceberg.partitioning.partitions import partition_path, partition_spec
 
 SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.string())])

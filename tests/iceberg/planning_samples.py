@@ -10,7 +10,7 @@ from pyiceberg.schema import Schema
 
 from skerry.iceberg.manifests.manifest import EntryStatus, FileContent, ManifestContent, ManifestEntry, encode_manifest
 from skerry.iceberg.manifests.manifest_list import encode_manifest_list
-from skerry.iceberg.metadata.schema import to_arrow_schema
+from skerry.iceberg.metadata.arrow_schema import to_arrow_schema
 from skerry.iceberg.planning.plan import ScanPlanner
 from skerry.storage import Storage
 from skerry.table.files.data_file import DataFile

@@ -22,7 +22,7 @@ from pyarrow import orc
 
 import skerry
 from skerry.errors import SchemaError, StorageError, UnsupportedError
-from skerry.iceberg.metadata.schema import to_arrow_schema, to_iceberg_schema
+from skerry.iceberg.metadata.arrow_schema import to_arrow_schema, to_iceberg_schema
 from skerry.iceberg.writing.avro_files import avro_schema
 from skerry.iceberg.writing.file_writers import FileEncoding, FileWriter
 from skerry.iceberg.writing.metrics import MetricsKind, MetricsMode

@@ -23,8 +23,8 @@ from skerry.iceberg.manifests.manifest import EntryStatus, ManifestEntry, encode
 from skerry.iceberg.manifests.manifest_list import ManifestContent, encode_manifest_list, read_manifest_list
 from skerry.iceberg.manifests.reader import read_manifest
 from skerry.iceberg.manifests.summary import ENGINE_NAME, ENGINE_VERSION, snapshot_summary, summary_of
+from skerry.iceberg.metadata.arrow_schema import to_arrow_schema, to_iceberg_schema
 from skerry.iceberg.metadata.pyiceberg_metadata import encode_metadata, install, next_row_id
-from skerry.iceberg.metadata.schema import to_arrow_schema, to_iceberg_schema
 from skerry.iceberg.partitioning.partitions import partition_spec
 from skerry.iceberg.partitioning.sorting import sort_order
 from skerry.iceberg.writing.metrics import metrics_modes, parquet_data_file

@@ -33,7 +33,7 @@ from pyiceberg.types import (
 )
 
 from skerry.errors import SchemaError, UnsupportedError
-from skerry.iceberg.metadata.schema import to_arrow_schema, to_arrow_type, to_iceberg_schema, to_iceberg_type
+from skerry.iceberg.metadata.arrow_schema import to_arrow_schema, to_arrow_type, to_iceberg_schema, to_iceberg_type
 from skerry.table.rows.incoming import WRITE_DEFAULT_KEY
 from skerry.table.rows.values import decode_value
 

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from java_manifests import JavaIceberg
 
-from skerry.iceberg.metadata.schema import to_arrow_schema, to_iceberg_schema, to_iceberg_type
+from skerry.iceberg.metadata.arrow_schema import to_arrow_schema, to_iceberg_schema, to_iceberg_type
 from skerry.iceberg.partitioning.transforms import apply, parse_transform
 from skerry.iceberg.writing.metrics import metrics_modes, parquet_data_file
 from skerry.table.rows.values import decode_value, encode_value, is_uuid, physical_value

@@ -18,7 +18,7 @@ from skerry.errors import SchemaError
 from skerry.iceberg.manifest_changes import MergePolicy
 from skerry.iceberg.manifests.manifest import EntryStatus, ManifestEntry, encode_manifest
 from skerry.iceberg.manifests.reader import read_manifest
-from skerry.iceberg.metadata.schema import to_iceberg_schema
+from skerry.iceberg.metadata.arrow_schema import to_iceberg_schema
 from skerry.iceberg.operations import AppendFiles, RewriteFiles, RowDelta
 from skerry.iceberg.partitioning.partitions import partition_spec
 from skerry.storage import Storage

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from pyiceberg.utils.truncate import truncate_upper_bound_binary_string, truncate_upper_bound_text_string
 
 from skerry.errors import SchemaError, UnsupportedError
-from skerry.iceberg.metadata.schema import to_arrow_schema, to_iceberg_schema
+from skerry.iceberg.metadata.arrow_schema import to_arrow_schema, to_iceberg_schema
 from skerry.iceberg.writing.bounds import truncate_lower, truncate_upper
 from skerry.iceberg.writing.metrics import MetricsKind, MetricsMode, metrics_modes, parquet_data_file
 from skerry.table.files.parquet_statistics import bound_of

@@ -37,7 +37,7 @@ from pyiceberg.types import (
 )
 
 from skerry.errors import SchemaError, UnsupportedError
-from skerry.iceberg.metadata.schema import to_arrow_schema
+from skerry.iceberg.metadata.arrow_schema import to_arrow_schema
 from skerry.iceberg.partitioning.partitions import (
     partition_columns,
     partition_path,

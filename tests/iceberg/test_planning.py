@@ -37,7 +37,7 @@ import skerry
 from skerry.errors import FormatError, NotFoundError, SchemaError, SkerryError
 from skerry.iceberg.manifests.cache import ManifestCache
 from skerry.iceberg.manifests.manifest_list import ManifestContent
-from skerry.iceberg.metadata.schema import to_arrow_schema
+from skerry.iceberg.metadata.arrow_schema import to_arrow_schema
 from skerry.iceberg.partitioning.transforms import apply
 from skerry.table.files.data_file import DeleteKind
 from skerry.table.predicate import parse, row_mask

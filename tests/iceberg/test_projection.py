@@ -27,7 +27,7 @@ from pyiceberg.types import (
 )
 
 from skerry.errors import SchemaError
-from skerry.iceberg.metadata.schema import to_arrow_schema
+from skerry.iceberg.metadata.arrow_schema import to_arrow_schema
 from skerry.iceberg.partitioning.partitions import partition_columns, partition_spec, partition_type
 from skerry.iceberg.partitioning.projection import project
 from skerry.table.predicate import FieldMetrics, evaluate, parse, row_mask

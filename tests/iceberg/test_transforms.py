@@ -26,7 +26,7 @@ from pyiceberg.transforms import (
 )
 
 from skerry.errors import SchemaError, UnsupportedError
-from skerry.iceberg.metadata.schema import to_iceberg_type
+from skerry.iceberg.metadata.arrow_schema import to_iceberg_type
 from skerry.iceberg.partitioning.murmur import hash_column
 from skerry.iceberg.partitioning.transforms import apply, hour_limits, parse_transform, result_type
 from skerry.table.rows.values import encode_value, physical_value

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from skerry.errors import SchemaError
-from skerry.iceberg.metadata.schema import to_arrow_type, to_iceberg_schema, to_iceberg_type
+from skerry.iceberg.metadata.arrow_schema import to_arrow_type, to_iceberg_schema, to_iceberg_type
 from skerry.table.rows.values import encode_value
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "types.md"

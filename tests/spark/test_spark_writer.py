@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql import functions as sf
 
 from skerry.errors import SchemaError
-from skerry.iceberg.metadata.schema import to_iceberg_schema
+from skerry.iceberg.metadata.arrow_schema import to_iceberg_schema
 from skerry.iceberg.partitioning.partitions import partition_spec
 from skerry.iceberg.partitioning.sorting import sort_order
 from skerry.iceberg.writing.layout import FileLayout

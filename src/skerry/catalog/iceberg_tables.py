@@ -35,9 +35,9 @@ from skerry.errors import (
 )
 from skerry.iceberg.evolution.property_checks import check_properties
 from skerry.iceberg.handle import IcebergHandle
+from skerry.iceberg.metadata.arrow_schema import to_arrow_schema, to_iceberg_schema, with_identifier
 from skerry.iceberg.metadata.loading import load_state
 from skerry.iceberg.metadata.reading import check_metadata, metadata_errors
-from skerry.iceberg.metadata.schema import to_arrow_schema, to_iceberg_schema, with_identifier
 from skerry.iceberg.partitioning.partitions import partition_spec
 from skerry.iceberg.partitioning.sorting import sort_order
 from skerry.iceberg.statistics.sketch_cache import table_sketches

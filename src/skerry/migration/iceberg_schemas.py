@@ -27,7 +27,7 @@ from pyiceberg.types import (
 from skerry.errors import SchemaError, UnsupportedError
 from skerry.iceberg.evolution.schema_evolution import NAME_MAPPING_PROPERTY
 from skerry.iceberg.jobs.add_files import file_schema
-from skerry.iceberg.metadata.schema import to_iceberg_schema
+from skerry.iceberg.metadata.arrow_schema import to_iceberg_schema
 from skerry.paimon.metadata.schema import TableSchema
 from skerry.paimon.values.types import (
     ArrayType,

@@ -29,8 +29,8 @@ from skerry.errors import SchemaError, UnsupportedError
 from skerry.iceberg.evolution.property_checks import check_properties
 from skerry.iceberg.handle import IcebergHandle
 from skerry.iceberg.manifests.manifest import EntryStatus, ManifestEntry
+from skerry.iceberg.metadata.arrow_schema import to_arrow_schema
 from skerry.iceberg.metadata.pyiceberg_metadata import encode_metadata
-from skerry.iceberg.metadata.schema import to_arrow_schema
 from skerry.iceberg.metadata.state import TableState
 from skerry.iceberg.operations import SnapshotChange
 from skerry.iceberg.writing.bounds import encode_bounds

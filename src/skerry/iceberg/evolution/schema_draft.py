@@ -28,8 +28,8 @@ from pyiceberg.types import (
 )
 
 from skerry.errors import SchemaError
+from skerry.iceberg.metadata.arrow_schema import DOC_KEY, to_arrow_type, to_iceberg_type
 from skerry.iceberg.metadata.default_values import checked_default
-from skerry.iceberg.metadata.schema import DOC_KEY, to_arrow_type, to_iceberg_type
 from skerry.table.rows.metadata_columns import check_new_names
 from skerry.table.rows.schema import nearest
 from skerry.table.rows.values import physical_value

@@ -27,7 +27,7 @@ from pyiceberg.types import DateType, NestedField
 
 from skerry.errors import FormatError, SchemaError
 from skerry.iceberg.evolution.schema_draft import SchemaDraft, children_of
-from skerry.iceberg.metadata.schema import to_arrow_schema
+from skerry.iceberg.metadata.arrow_schema import to_arrow_schema
 from skerry.iceberg.metadata.state import TableState
 from skerry.iceberg.operations import MetadataChange
 from skerry.iceberg.partitioning.transforms import result_type

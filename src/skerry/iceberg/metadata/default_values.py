@@ -23,7 +23,7 @@ from pyiceberg.types import (
 )
 
 from skerry.errors import SchemaError
-from skerry.iceberg.metadata.schema import to_arrow_type
+from skerry.iceberg.metadata.arrow_schema import to_arrow_type
 from skerry.table.predicate.literals import format_timestamp, parse_timestamp
 from skerry.table.rows.values import physical_value
 

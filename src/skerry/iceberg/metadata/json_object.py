@@ -37,7 +37,7 @@ class JsonObject:
 
     __slots__ = ("at", "rule", "value")
 
-    def __init__(self, value: Any, at: str, rule: str) -> None:
+    def __init__(self, value: Any, at: str = "", rule: str | None = None) -> None:
         self.at = at
         self.rule = rule
         if not isinstance(value, dict):
@@ -46,10 +46,16 @@ class JsonObject:
 
     def error(self, name: str, problem: str) -> FormatError:
         """The error of an entry, or with an empty name that of the object itself."""
-        at = self._path(name)
+        at = self.path(name)
         return FormatError(f"{at}: {problem}" if at else problem, rule=self.rule)
 
-    def _path(self, name: str) -> str:
+    def unexpected(self, name: str, expected: str) -> FormatError:
+        """The error of an entry that is missing, or not what was expected."""
+        value = self.value.get(name)
+        return self.error(name, "is missing" if value is None else f"expected {expected}, found {_shown(value)}")
+
+    def path(self, name: str) -> str:
+        """The place of an entry in the document."""
         return f"{self.at}.{name}" if self.at and name else self.at or name
 
     def unknown(self, known: frozenset[str]) -> Mapping[str, Any]:
@@ -104,12 +110,12 @@ class JsonObject:
     def object(self, name: str, default: Any = _REQUIRED) -> Any:
         """An object."""
         value = self._entry(name, default, dict)
-        return value if value is default else JsonObject(value, self._path(name), self.rule)
+        return value if value is default else JsonObject(value, self.path(name), self.rule)
 
     def objects(self, name: str, *, required: bool = False) -> Iterator[JsonObject]:
         """The objects of an array; none if it is missing and not required."""
         for number, item in enumerate(self.array(name) if required else self.array(name, ())):
-            yield JsonObject(item, f"{self._path(name)}[{number}]", self.rule)
+            yield JsonObject(item, f"{self.path(name)}[{number}]", self.rule)
 
     def integers(self, name: str, *, bits: int = 32) -> tuple[int, ...]:
         """The integers of an array; none if it is missing."""
@@ -153,7 +159,7 @@ class JsonObject:
             return value
         if value is None and default is not _REQUIRED:
             return default
-        raise self.error(name, "is missing" if value is None else f"expected {_NAMES[kind]}, found {_shown(value)}")
+        raise self.unexpected(name, _NAMES[kind])
 
 
 def _shown(value: Any) -> str:

@@ -1,335 +1,266 @@
-"""Conversion between Iceberg and Arrow schemas with field ids; anything that would be lost is an error.
+"""Schemas: a table's columns with their ids, at every depth.
 
-`docs/types.md` shows this module as a table. Arrow types without an Iceberg counterpart (unsigned 64-bit integers,
-durations, unions, …) are refused with the column's name; types that are only widened (int8 → int) or differ in layout
-(dictionaries, large and view types) are accepted. Whether values fit a coarser unit is checked by
-`skerry.table.rows.incoming`.
-
-Spec: Iceberg spec, Schemas and Data Types, Appendix E (the version that added a type).
+Spec: Iceberg spec, Schemas and Data Types, Appendix C.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Final
 
-import pyarrow as pa
-from pyiceberg.schema import Schema
-from pyiceberg.types import (
-    BinaryType,
-    BooleanType,
-    DateType,
-    DecimalType,
+from skerry.errors import FormatError, SchemaError
+from skerry.iceberg.metadata.json_object import JsonObject
+from skerry.iceberg.metadata.type_json import field_from_json, field_to_json
+from skerry.iceberg.metadata.types import (
     DoubleType,
-    FixedType,
     FloatType,
     IcebergType,
-    IntegerType,
     ListType,
-    LongType,
     MapType,
     NestedField,
-    StringType,
     StructType,
-    TimestampNanoType,
-    TimestampType,
-    TimestamptzNanoType,
-    TimestamptzType,
-    TimeType,
-    UnknownType,
-    UUIDType,
+    children_of,
 )
 
-from skerry.errors import SchemaError, UnsupportedError
-from skerry.table.rows.incoming import WRITE_DEFAULT_KEY, is_list
-from skerry.table.rows.schema import FIELD_ID_KEY, nearest
-from skerry.table.rows.values import encode_value
+__all__ = ["Schema", "assign_fresh_schema_ids", "index_by_id"]
 
-__all__ = ["DOC_KEY", "readable_columns", "to_arrow_schema", "to_arrow_type", "to_iceberg_schema", "to_iceberg_type"]
-
-DOC_KEY = b"doc"
-"""Metadata key of a field's documentation (the one PyIceberg uses)."""
-
-_MAX_FIELD_ID = 2**31 - 1 - 200  # Iceberg spec, Reserved Field IDs
-_VERSION_WITH_NANOSECONDS = 3
-_VERSION_WITH_UNKNOWN = 3
-
-_TO_ARROW: dict[IcebergType, pa.DataType] = {
-    UnknownType(): pa.null(),
-    BooleanType(): pa.bool_(),
-    IntegerType(): pa.int32(),
-    LongType(): pa.int64(),
-    FloatType(): pa.float32(),
-    DoubleType(): pa.float64(),
-    DateType(): pa.date32(),
-    TimeType(): pa.time64("us"),
-    TimestampType(): pa.timestamp("us"),
-    TimestamptzType(): pa.timestamp("us", "UTC"),
-    TimestampNanoType(): pa.timestamp("ns"),
-    TimestamptzNanoType(): pa.timestamp("ns", "UTC"),
-    StringType(): pa.string(),
-    BinaryType(): pa.binary(),
-    UUIDType(): pa.uuid(),
-}
-
-_TO_ICEBERG: dict[pa.DataType, IcebergType] = {
-    pa.bool_(): BooleanType(),
-    pa.float16(): FloatType(),
-    pa.float32(): FloatType(),
-    pa.float64(): DoubleType(),
-    pa.int64(): LongType(),
-    pa.uint32(): LongType(),
-    pa.date32(): DateType(),
-    pa.date64(): DateType(),
-    pa.uuid(): UUIDType(),
-    **dict.fromkeys((pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint16()), IntegerType()),
-    **dict.fromkeys((pa.string(), pa.large_string(), pa.string_view()), StringType()),
-    **dict.fromkeys((pa.binary(), pa.large_binary(), pa.binary_view()), BinaryType()),
-    **dict.fromkeys((pa.time32("s"), pa.time32("ms"), pa.time64("us"), pa.time64("ns")), TimeType()),
-}
-
-_REFUSED: dict[int, str] = {
-    pa.uint64().id: "values from 2^63 on do not fit any Iceberg integer; cast to int64 or decimal(20, 0)",
-    pa.duration("us").id: "Iceberg has no durations; cast to int64",
-    pa.month_day_nano_interval().id: "Iceberg has no intervals; split it into integer columns",
-}
+_RULE: Final = "Iceberg spec, Schemas and Data Types"
+_NAMES: Final = frozenset({"type", "fields", "schema-id", "identifier-field-ids"})
 
 
-# Iceberg to Arrow ----------------------------------------------------------------------------------------------------
-
-
-def to_arrow_schema(schema: Schema) -> pa.Schema:
-    """The Arrow schema of an Iceberg table: exact types, ids at every depth, `nullable` for optional fields.
-
-    Docs are in the field metadata under `doc`, write defaults in single-value serialisation under `WRITE_DEFAULT_KEY`.
-
-    Raises:
-        UnsupportedError: A type has no Arrow counterpart (geometry, geography); the message names it and its column.
-    """
-    return pa.schema([_to_arrow_field(field, (field.name,)) for field in schema.fields])
-
-
-def readable_columns(schema: Schema) -> Schema:
-    """A schema without the columns whose type has no Arrow counterpart."""
-
-    def is_readable(field: NestedField) -> bool:
-        try:
-            to_arrow_type(field.field_type)
-        except UnsupportedError:
-            return False
-        return True
-
-    fields = [field for field in schema.fields if is_readable(field)]
-    return schema if len(fields) == len(schema.fields) else Schema(*fields, schema_id=schema.schema_id)
-
-
-def to_arrow_type(type_: IcebergType, *, path: tuple[str, ...] = ()) -> pa.DataType:
-    """The Arrow type of an Iceberg type, with ids on nested fields.
-
-    Raises:
-        UnsupportedError: Arrow has no counterpart; the message names the type and, given `path`, the column.
-    """
-    if isinstance(type_, StructType):
-        return pa.struct([_to_arrow_field(field, (*path, field.name)) for field in type_.fields])
-    if isinstance(type_, ListType):
-        return pa.list_(_to_arrow_field(type_.element_field, (*path, "element")))
-    if isinstance(type_, MapType):
-        key = _to_arrow_field(type_.key_field, (*path, "key"))
-        return pa.map_(key, _to_arrow_field(type_.value_field, (*path, "value")))
-    if isinstance(type_, DecimalType):
-        return pa.decimal128(type_.precision, type_.scale)
-    if isinstance(type_, FixedType):
-        return pa.binary(len(type_))
-    arrow = _TO_ARROW.get(type_)
-    if arrow is None:
-        raise UnsupportedError(f"{_column(path)}Iceberg type {type_} is not supported")
-    return arrow
-
-
-def _to_arrow_field(field: NestedField, path: tuple[str, ...]) -> pa.Field:
-    type_ = to_arrow_type(field.field_type, path=path)
-    metadata = {FIELD_ID_KEY: str(field.field_id).encode()}
-    if field.doc is not None:
-        metadata[DOC_KEY] = field.doc.encode()
-    if field.write_default is not None:
-        if not field.field_type.is_primitive:
-            raise UnsupportedError(f"{_column(path)}default values of nested types are not supported")
-        metadata[WRITE_DEFAULT_KEY] = encode_value(type_, field.write_default)
-    return pa.field(field.name, type_, nullable=not field.required, metadata=metadata)
-
-
-# Arrow to Iceberg ----------------------------------------------------------------------------------------------------
-
-
-def to_iceberg_schema(schema: pa.Schema, *, format_version: int = 2, schema_id: int = 0) -> Schema:
-    """The Iceberg schema of Arrow data.
-
-    Ids are kept if every field at every depth has one; otherwise all are assigned, a struct's fields before those
-    nested in them, as in Iceberg Java.
+@dataclass(frozen=True, init=False, eq=False)
+class Schema:
+    """The columns of a table. Schemas are equal if their columns are, whatever their ids.
 
     Args:
-        schema: Any Arrow schema.
-        format_version: The table's; nanosecond timestamps become `timestamp_ns` from 3 on and `timestamp` before
-            (values that would lose precision are refused when they are written).
-        schema_id: The id of the resulting schema.
+        fields: The columns, in their order.
+        schema_id: The schema's id.
+        identifier_field_ids: The ids of the columns that identify a row.
+        unknown: Entries of its JSON object that this library does not know.
 
     Raises:
-        SchemaError: A type without an Iceberg counterpart, duplicate names or ids; the column is named.
+        SchemaError: Two columns have the same id or the same name.
     """
-    ids = _IdSource(schema)
-    fields = _to_iceberg_fields(list(schema), format_version, ids, ())
-    if len(set(ids.used)) < len(ids.used):
-        twice = next(number for number in ids.used if ids.used.count(number) > 1)
-        raise SchemaError(f"field id {twice} is used twice")
-    return Schema(*fields, schema_id=schema_id)
+
+    fields: tuple[NestedField, ...]
+    schema_id: int
+    identifier_field_ids: tuple[int, ...]
+    unknown: Mapping[str, Any] = field(repr=False)
+
+    def __init__(
+        self,
+        *fields: NestedField,
+        schema_id: int = 0,
+        identifier_field_ids: Sequence[int] = (),
+        unknown: Mapping[str, Any] | None = None,
+    ) -> None:
+        object.__setattr__(self, "fields", fields)
+        object.__setattr__(self, "schema_id", schema_id)
+        object.__setattr__(self, "identifier_field_ids", tuple(identifier_field_ids))
+        object.__setattr__(self, "unknown", unknown or {})
+        self._check()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: self.__dict__[name] for name in self.__dataclass_fields__}
+
+    @staticmethod
+    def from_json(item: JsonObject) -> Schema:
+        """Read a schema.
+
+        Raises:
+            FormatError: An entry is missing or of the wrong type, or two columns have the same id or name.
+            UnsupportedError: A column's type is not known.
+        """
+        kind = item.text("type", "struct")
+        if kind != "struct":
+            raise item.unexpected("type", "struct")
+        try:
+            return Schema(
+                *[field_from_json(one) for one in item.objects("fields", required=True)],
+                schema_id=item.integer("schema-id", 0),
+                identifier_field_ids=item.integers("identifier-field-ids"),
+                unknown=item.unknown(_NAMES),
+            )
+        except SchemaError as error:
+            raise FormatError(f"{item.at or 'the schema'}: {error.message}", rule=error.rule) from error
+        except RecursionError as error:
+            raise FormatError(f"{item.at or 'the schema'}: nested too deeply", rule=_RULE) from error
+
+    def to_json(self) -> dict[str, Any]:
+        """The schema as in metadata."""
+        return {
+            "type": "struct",
+            "schema-id": self.schema_id,
+            **({"identifier-field-ids": list(self.identifier_field_ids)} if self.identifier_field_ids else {}),
+            "fields": [field_to_json(column) for column in self.fields],
+            **self.unknown,
+        }
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Schema):
+            return NotImplemented
+        return self.fields == other.fields and self.identifier_field_ids == other.identifier_field_ids
+
+    def __hash__(self) -> int:
+        return hash((self.fields, self.identifier_field_ids))
+
+    def __str__(self) -> str:
+        return "table {\n" + "\n".join(f"  {column}" for column in self.fields) + "\n}"
+
+    def as_struct(self) -> StructType:
+        """The columns as the fields of a struct."""
+        return StructType(*self.fields)
+
+    def find_field(self, name_or_id: str | int) -> NestedField:
+        """Find a field at any depth by its id or its dotted name.
+
+        Raises:
+            SchemaError: There is no such field.
+        """
+        number = self._ids_by_name.get(name_or_id) if isinstance(name_or_id, str) else name_or_id
+        found = self._fields_by_id.get(number) if number is not None else None
+        if found is None:
+            raise SchemaError(f"the schema has no field {name_or_id!r}")
+        return found
+
+    def find_type(self, name_or_id: str | int) -> IcebergType:
+        """Find the type of a field at any depth by its id or its dotted name.
+
+        Raises:
+            SchemaError: There is no such field.
+        """
+        return self.find_field(name_or_id).field_type
+
+    def find_column_name(self, column_id: int) -> str | None:
+        """The dotted name of a field at any depth; None if there is no such field."""
+        return self._names_by_id.get(column_id)
+
+    @property
+    def column_names(self) -> list[str]:
+        """The dotted names of the fields at every depth."""
+        return list(self._ids_by_name)
+
+    @property
+    def field_ids(self) -> set[int]:
+        """The ids of the fields at every depth."""
+        return set(self._fields_by_id)
+
+    @property
+    def highest_field_id(self) -> int:
+        """The greatest id of a field at any depth; 0 without fields."""
+        return max(self._fields_by_id, default=0)
+
+    def check_format_version(self, format_version: int) -> None:
+        """Check that tables of a format version may have these columns.
+
+        Raises:
+            SchemaError: They may not.
+
+        Spec: Iceberg spec, Appendix E.
+        """
+        for found in self._fields_by_id.values():
+            needed = found.field_type.format_version
+            if needed > format_version:
+                raise SchemaError(
+                    f"type {found.field_type} needs format version {needed}, the table has {format_version}"
+                )
+
+    @cached_property
+    def _fields_by_id(self) -> dict[int, NestedField]:
+        return index_by_id(self)
+
+    @cached_property
+    def _ids_by_name(self) -> dict[str, int]:
+        return {name: number for number, name in self._names_by_id.items()}
+
+    @cached_property
+    def _names_by_id(self) -> dict[int, str]:
+        return {found.field_id: name for name, found in _named(self.fields, "")}
+
+    def _check(self) -> None:
+        numbers: set[int] = set()
+        names: set[str] = set()
+        for name, found in _named(self.fields, ""):
+            if found.field_id in numbers:
+                raise SchemaError(f"field id {found.field_id} is used twice", rule=_RULE)
+            if name in names:
+                raise SchemaError(f"two fields have the name {name!r}", rule=_RULE)
+            numbers.add(found.field_id)
+            names.add(name)
+        if self.identifier_field_ids:
+            self._check_identifier()
+
+    def _check_identifier(self) -> None:
+        """Check that identifier columns identify rows.
+
+        Spec: Iceberg spec, Identifier Field IDs.
+        """
+        reachable = {found.field_id: found for found in _required(self.fields)}
+        for number in self.identifier_field_ids:
+            found = reachable.get(number)
+            type_ = found.field_type if found is not None else None
+            if type_ is None or not type_.is_primitive or isinstance(type_, FloatType | DoubleType):
+                raise SchemaError(
+                    f"field {number} cannot identify rows: it must be a required primitive column, neither floating "
+                    "nor in a list, map or optional struct",
+                    rule="Iceberg spec, Identifier Field IDs",
+                )
 
 
-def with_identifier(schema: Schema, names: Sequence[str]) -> Schema:
-    """A schema whose rows are identified by some of its columns, which become required.
-
-    Raises:
-        SchemaError: A column does not exist, is not top-level, or its type cannot identify a row.
-
-    Spec: Iceberg spec, Identifier Field IDs.
-    """
-    if not names:
-        return schema
-    columns = {field.name: field for field in schema.fields}
-    for name in names:
-        if name not in columns:
-            raise SchemaError(f"primary_key: no column {name!r}{nearest(name, columns)}")
-        type_ = columns[name].field_type
-        if not type_.is_primitive or isinstance(type_, FloatType | DoubleType):
-            raise SchemaError(f"column {name!r} of type {type_} cannot be part of a primary key")
-    fields = [field.model_copy(update={"required": True}) if field.name in names else field for field in schema.fields]
-    identifier = [columns[name].field_id for name in names]
-    return Schema(*fields, schema_id=schema.schema_id, identifier_field_ids=identifier)
+def _named(fields: Sequence[NestedField], prefix: str) -> Iterator[tuple[str, NestedField]]:
+    """The fields at every depth with their dotted names, those within a field after it."""
+    for found in fields:
+        name = prefix + found.name
+        yield name, found
+        children = children_of(found.field_type)
+        if children:
+            yield from _named(children, f"{name}.")
 
 
-def to_iceberg_type(type_: pa.DataType, *, format_version: int = 2) -> IcebergType:
-    """The Iceberg type of an Arrow type; nested fields are numbered from 1 if they have no ids.
-
-    Raises:
-        SchemaError: The type has no Iceberg counterpart.
-    """
-    return _to_iceberg_type(type_, format_version, _IdSource(pa.schema([pa.field("_", type_)]), skip_root=True), ())
-
-
-class _IdSource:
-    """Field ids: those of the schema, if complete, otherwise counted from 1."""
-
-    def __init__(self, schema: pa.Schema, *, skip_root: bool = False) -> None:
-        fields = [child for field in schema for child in _nested(field.type)] if skip_root else list(schema)
-        self.kept = bool(fields) and all(_has_ids(field) for field in fields)
-        self.used: list[int] = []
-        self._count = itertools.count(1)
-
-    def take(self, field: pa.Field, path: tuple[str, ...]) -> int:
-        number = int(field.metadata[FIELD_ID_KEY]) if self.kept else next(self._count)
-        if number > _MAX_FIELD_ID:
-            raise SchemaError(f"{_column(path)}field id {number} is reserved", rule="Iceberg spec, Reserved Field IDs")
-        self.used.append(number)
-        return number
+def _required(fields: Sequence[NestedField]) -> Iterator[NestedField]:
+    """The required fields of required structs."""
+    for found in fields:
+        if found.required:
+            yield found
+            if isinstance(found.field_type, StructType):
+                yield from _required(found.field_type.fields)
 
 
-def _has_ids(field: pa.Field) -> bool:
-    text = (field.metadata or {}).get(FIELD_ID_KEY, b"")
-    return text.isdigit() and all(_has_ids(child) for child in _nested(field.type))
-
-
-def _nested(type_: pa.DataType) -> list[pa.Field]:
-    type_ = _plain(type_)
-    if pa.types.is_struct(type_):
-        return [type_.field(index) for index in range(type_.num_fields)]
-    if pa.types.is_map(type_):
-        return [type_.key_field, type_.item_field]
-    return [type_.value_field] if is_list(type_) else []
-
-
-def _plain(type_: pa.DataType) -> pa.DataType:
-    """The type of the values behind a dictionary or run-end encoding."""
-    while pa.types.is_dictionary(type_) or pa.types.is_run_end_encoded(type_):
-        type_ = type_.value_type
-    return type_
-
-
-def _to_iceberg_fields(
-    fields: list[pa.Field], version: int, ids: _IdSource, path: tuple[str, ...]
-) -> list[NestedField]:
-    names = [field.name for field in fields]
-    for name in names:
-        if names.count(name) > 1:
-            raise SchemaError(f"{_column((*path, name))}the name is used twice")
-    numbers = [ids.take(field, (*path, field.name)) for field in fields]
-    result = []
-    for number, field in zip(numbers, fields, strict=True):
-        doc = (field.metadata or {}).get(DOC_KEY)
-        type_ = _to_iceberg_type(field.type, version, ids, (*path, field.name))
-        text = None if doc is None else doc.decode()
-        result.append(NestedField(number, field.name, type_, required=not field.nullable, doc=text))
-    return result
-
-
-def _to_iceberg_type(type_: pa.DataType, version: int, ids: _IdSource, path: tuple[str, ...]) -> IcebergType:
-    type_ = _plain(type_)
-    if pa.types.is_struct(type_):
-        if type_.num_fields == 0:
-            raise SchemaError(f"{_column(path)}a struct without fields cannot be stored")
-        return StructType(*_to_iceberg_fields(_nested(type_), version, ids, path))
-    if pa.types.is_map(type_):
-        key, value = _nested(type_)
-        key_id, value_id = ids.take(key, (*path, "key")), ids.take(value, (*path, "value"))
-        key_type = _to_iceberg_type(key.type, version, ids, (*path, "key"))
-        value_type = _to_iceberg_type(value.type, version, ids, (*path, "value"))
-        return MapType(key_id, key_type, value_id, value_type, value_required=not value.nullable)
-    if is_list(type_):
-        (element,) = _nested(type_)
-        element_id = ids.take(element, (*path, "element"))
-        element_type = _to_iceberg_type(element.type, version, ids, (*path, "element"))
-        return ListType(element_id, element_type, element_required=not element.nullable)
-    for accepts, convert in _PARAMETRIC:
-        if accepts(type_):
-            return convert(type_, version, path)
-    found = _TO_ICEBERG.get(type_)
-    if found is None:
-        reason = _REFUSED.get(type_.id, "Iceberg has no such type")
-        raise SchemaError(f"{_column(path)}Arrow type {type_} cannot be stored: {reason}")
+def index_by_id(schema_or_type: Schema | IcebergType) -> dict[int, NestedField]:
+    """The fields at every depth by their ids, those within a field before it."""
+    fields = schema_or_type.fields if isinstance(schema_or_type, Schema) else children_of(schema_or_type)
+    found: dict[int, NestedField] = {}
+    for one in fields:
+        if not one.field_type.is_primitive:
+            found.update(index_by_id(one.field_type))
+        found[one.field_id] = one
     return found
 
 
-def _timestamp(type_: pa.DataType, version: int, path: tuple[str, ...]) -> IcebergType:
-    nanoseconds = type_.unit == "ns" and version >= _VERSION_WITH_NANOSECONDS
-    if type_.tz is None:
-        return TimestampNanoType() if nanoseconds else TimestampType()
-    return TimestamptzNanoType() if nanoseconds else TimestamptzType()
+def assign_fresh_schema_ids(type_: IcebergType, next_id: Callable[[], int] | None = None) -> IcebergType:
+    """A type with new ids for the fields within it: those of a struct first, then those within them.
 
-
-def _decimal(type_: pa.DataType, version: int, path: tuple[str, ...]) -> IcebergType:
-    if type_.precision > 38:
-        raise SchemaError(f"{_column(path)}Arrow type {type_} cannot be stored: Iceberg has at most 38 digits")
-    if not 0 <= type_.scale <= type_.precision:
-        raise SchemaError(f"{_column(path)}Arrow type {type_} cannot be stored: the scale must be 0 to the precision")
-    return DecimalType(type_.precision, type_.scale)
-
-
-def _unknown(type_: pa.DataType, version: int, path: tuple[str, ...]) -> IcebergType:
-    if version < _VERSION_WITH_UNKNOWN:
-        raise SchemaError(
-            f"{_column(path)}Arrow type null cannot be stored: Iceberg's unknown type needs format version "
-            f"{_VERSION_WITH_UNKNOWN}, the table has {version}; cast the column"
+    Args:
+        type_: The type.
+        next_id: Gives the next id; without it they are counted from 1.
+    """
+    take = next_id or itertools.count(1).__next__
+    if isinstance(type_, StructType):
+        numbers = [take() for _ in type_.fields]
+        return StructType(
+            *(
+                replace(found, field_id=number, field_type=assign_fresh_schema_ids(found.field_type, take))
+                for number, found in zip(numbers, type_.fields, strict=True)
+            )
         )
-    return UnknownType()
-
-
-_PARAMETRIC: tuple[
-    tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType, int, tuple[str, ...]], IcebergType]], ...
-] = (
-    (pa.types.is_timestamp, _timestamp),
-    (pa.types.is_decimal, _decimal),
-    (pa.types.is_fixed_size_binary, lambda type_, version, path: FixedType(type_.byte_width)),
-    (pa.types.is_null, _unknown),
-)
-
-
-def _column(path: tuple[str, ...]) -> str:
-    return f"column {'.'.join(path)!r}: " if path else ""
+    if isinstance(type_, ListType):
+        number = take()
+        return ListType(number, assign_fresh_schema_ids(type_.element_type, take), type_.element_required)
+    if isinstance(type_, MapType):
+        key, value = take(), take()
+        key_type = assign_fresh_schema_ids(type_.key_type, take)
+        return MapType(key, key_type, value, assign_fresh_schema_ids(type_.value_type, take), type_.value_required)
+    return type_

@@ -16,7 +16,7 @@ from pyiceberg.table.statistics import StatisticsFile
 from pyiceberg.transforms import VoidTransform
 
 from skerry.errors import NotFoundError, SchemaError
-from skerry.iceberg.metadata.schema import to_arrow_schema
+from skerry.iceberg.metadata.arrow_schema import to_arrow_schema
 from skerry.storage import Storage, is_within, join
 from skerry.table.files.locations import OUTSIDE_PROPERTY
 from skerry.table.history import MAIN

@@ -33,7 +33,7 @@ from pyiceberg.transforms import (
 from pyiceberg.types import NestedField, StructType
 
 from skerry.errors import SchemaError, UnsupportedError
-from skerry.iceberg.metadata.schema import to_arrow_type
+from skerry.iceberg.metadata.arrow_schema import to_arrow_type
 from skerry.iceberg.partitioning.transforms import apply, parse_transform, result_type, unquote
 from skerry.storage import bounded_name
 from skerry.table.rows.schema import FIELD_ID_KEY, nearest

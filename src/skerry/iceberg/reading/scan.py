@@ -15,7 +15,7 @@ from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot
 
 from skerry.errors import FormatError, NotFoundError
-from skerry.iceberg.metadata.schema import readable_columns, to_arrow_schema, to_arrow_type
+from skerry.iceberg.metadata.arrow_schema import readable_columns, to_arrow_schema, to_arrow_type
 from skerry.iceberg.metadata.state import MAIN, TableState
 from skerry.iceberg.planning.plan import ScanPlanner
 from skerry.iceberg.planning.planned_files import PlannedFiles

@@ -17,7 +17,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.table.sorting import SortOrder
 
 from skerry.errors import SchemaError
-from skerry.iceberg.metadata.schema import to_arrow_schema
+from skerry.iceberg.metadata.arrow_schema import to_arrow_schema
 from skerry.iceberg.metadata.state import MAIN, TableState
 from skerry.iceberg.partitioning.partitions import partition_columns, partition_path, split_by_partition
 from skerry.iceberg.partitioning.sorting import sort_indices

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from skerry.errors import SchemaError
-from skerry.iceberg.metadata.schema import to_arrow_schema
+from skerry.iceberg.metadata.arrow_schema import to_arrow_schema
 from skerry.iceberg.planning.live_files import live_data_files
 from skerry.iceberg.reading.scan import Scan
 from skerry.iceberg.statistics.columns import distinct_counts
