@@ -54,6 +54,10 @@ class JsonObject:
         value = self.value.get(name)
         return self.error(name, "is missing" if value is None else f"expected {expected}, found {_shown(value)}")
 
+    def has(self, name: str) -> bool:
+        """Whether there is such an entry."""
+        return self.value.get(name) is not None
+
     def path(self, name: str) -> str:
         """The place of an entry in the document."""
         return f"{self.at}.{name}" if self.at and name else self.at or name

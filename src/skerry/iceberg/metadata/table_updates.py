@@ -1,0 +1,444 @@
+"""Updates of table metadata, as commits send them to catalogs.
+
+Spec: Iceberg REST catalog specification, `TableUpdate`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+from uuid import UUID
+
+from skerry.errors import UnsupportedError
+from skerry.iceberg.metadata.json_object import JsonObject
+from skerry.iceberg.metadata.json_records import json_of
+from skerry.iceberg.metadata.partition_spec import PartitionSpec
+from skerry.iceberg.metadata.schema import Schema
+from skerry.iceberg.metadata.snapshot import Snapshot, SnapshotRef, SnapshotRefType
+from skerry.iceberg.metadata.sort_order import SortOrder
+from skerry.iceberg.metadata.statistics_file import PartitionStatisticsFile, StatisticsFile
+from skerry.iceberg.metadata.table_metadata import EncryptedKey
+
+__all__ = [
+    "LAST_ADDED",
+    "AddEncryptionKeyUpdate",
+    "AddPartitionSpecUpdate",
+    "AddSchemaUpdate",
+    "AddSnapshotUpdate",
+    "AddSortOrderUpdate",
+    "AssignUUIDUpdate",
+    "RemoveEncryptionKeyUpdate",
+    "RemovePartitionSpecsUpdate",
+    "RemovePartitionStatisticsUpdate",
+    "RemovePropertiesUpdate",
+    "RemoveSchemasUpdate",
+    "RemoveSnapshotRefUpdate",
+    "RemoveSnapshotsUpdate",
+    "RemoveStatisticsUpdate",
+    "SetCurrentSchemaUpdate",
+    "SetDefaultSortOrderUpdate",
+    "SetDefaultSpecUpdate",
+    "SetLocationUpdate",
+    "SetPartitionStatisticsUpdate",
+    "SetPropertiesUpdate",
+    "SetSnapshotRefUpdate",
+    "SetStatisticsUpdate",
+    "TableUpdate",
+    "UpgradeFormatVersionUpdate",
+    "parse_update",
+]
+
+LAST_ADDED: Final = -1
+"""Stands for the id of the schema, spec or order that an earlier update of the commit added."""
+_RULE: Final = "Iceberg REST catalog specification, `TableUpdate`"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableUpdate:
+    """A change of table metadata."""
+
+    action: ClassVar[str]
+
+    def to_json(self) -> dict[str, Any]:
+        """The update as a catalog receives it."""
+        fields = {part.name.replace("_", "-"): getattr(self, part.name) for part in dataclasses.fields(self)}
+        return {"action": self.action, **{name: json_of(value) for name, value in fields.items() if value is not None}}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssignUUIDUpdate(TableUpdate):
+    """Gives the table its identity.
+
+    Args:
+        uuid: The identity.
+    """
+
+    action = "assign-uuid"
+    uuid: UUID
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpgradeFormatVersionUpdate(TableUpdate):
+    """Upgrades the format version.
+
+    Args:
+        format_version: The new version.
+    """
+
+    action = "upgrade-format-version"
+    format_version: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddSchemaUpdate(TableUpdate):
+    """Adds a schema.
+
+    Args:
+        schema: The schema.
+        last_column_id: The highest assigned field id afterwards; deprecated, never below that of the schema.
+    """
+
+    action = "add-schema"
+    schema: Schema
+    last_column_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetCurrentSchemaUpdate(TableUpdate):
+    """Makes a schema the current one.
+
+    Args:
+        schema_id: Its id, or `LAST_ADDED`.
+    """
+
+    action = "set-current-schema"
+    schema_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddPartitionSpecUpdate(TableUpdate):
+    """Adds a partition spec.
+
+    Args:
+        spec: The spec.
+    """
+
+    action = "add-spec"
+    spec: PartitionSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetDefaultSpecUpdate(TableUpdate):
+    """Makes a partition spec the one for new files.
+
+    Args:
+        spec_id: Its id, or `LAST_ADDED`.
+    """
+
+    action = "set-default-spec"
+    spec_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddSortOrderUpdate(TableUpdate):
+    """Adds a sort order.
+
+    Args:
+        sort_order: The order.
+    """
+
+    action = "add-sort-order"
+    sort_order: SortOrder
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetDefaultSortOrderUpdate(TableUpdate):
+    """Makes a sort order the one for new files.
+
+    Args:
+        sort_order_id: Its id, or `LAST_ADDED`.
+    """
+
+    action = "set-default-sort-order"
+    sort_order_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddSnapshotUpdate(TableUpdate):
+    """Adds a snapshot, whose sequence number and row ids come after all others.
+
+    Args:
+        snapshot: The snapshot.
+    """
+
+    action = "add-snapshot"
+    snapshot: Snapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetSnapshotRefUpdate(TableUpdate):
+    """Creates, moves or changes a branch or tag.
+
+    Args:
+        ref_name: Its name.
+        type: Branch or tag.
+        snapshot_id: The snapshot that it refers to.
+        max_ref_age_ms: How old it may become.
+        max_snapshot_age_ms: How old snapshots of a branch may become.
+        min_snapshots_to_keep: How many snapshots of a branch are kept, however old.
+    """
+
+    action = "set-snapshot-ref"
+    ref_name: str
+    type: SnapshotRefType
+    snapshot_id: int
+    max_ref_age_ms: int | None = None
+    max_snapshot_age_ms: int | None = None
+    min_snapshots_to_keep: int | None = None
+
+    @property
+    def ref(self) -> SnapshotRef:
+        """The branch or tag."""
+        return SnapshotRef(
+            snapshot_id=self.snapshot_id,
+            snapshot_ref_type=self.type,
+            min_snapshots_to_keep=self.min_snapshots_to_keep,
+            max_snapshot_age_ms=self.max_snapshot_age_ms,
+            max_ref_age_ms=self.max_ref_age_ms,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveSnapshotsUpdate(TableUpdate):
+    """Removes snapshots with their statistics, and history entries up to the last removed one.
+
+    Args:
+        snapshot_ids: Their ids.
+    """
+
+    action = "remove-snapshots"
+    snapshot_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveSnapshotRefUpdate(TableUpdate):
+    """Removes a branch or tag.
+
+    Args:
+        ref_name: Its name.
+    """
+
+    action = "remove-snapshot-ref"
+    ref_name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetLocationUpdate(TableUpdate):
+    """Sets the table's folder.
+
+    Args:
+        location: The folder.
+    """
+
+    action = "set-location"
+    location: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetPropertiesUpdate(TableUpdate):
+    """Sets table properties.
+
+    Args:
+        updates: The properties.
+    """
+
+    action = "set-properties"
+    updates: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemovePropertiesUpdate(TableUpdate):
+    """Removes table properties.
+
+    Args:
+        removals: Their names.
+    """
+
+    action = "remove-properties"
+    removals: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetStatisticsUpdate(TableUpdate):
+    """Registers the statistics file of a snapshot, instead of an earlier one.
+
+    Args:
+        statistics: The file.
+        snapshot_id: The snapshot; deprecated, the file names it.
+    """
+
+    action = "set-statistics"
+    statistics: StatisticsFile
+    snapshot_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveStatisticsUpdate(TableUpdate):
+    """Removes the statistics file of a snapshot.
+
+    Args:
+        snapshot_id: The snapshot.
+    """
+
+    action = "remove-statistics"
+    snapshot_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetPartitionStatisticsUpdate(TableUpdate):
+    """Registers the partition statistics file of a snapshot, instead of an earlier one.
+
+    Args:
+        partition_statistics: The file.
+    """
+
+    action = "set-partition-statistics"
+    partition_statistics: PartitionStatisticsFile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemovePartitionStatisticsUpdate(TableUpdate):
+    """Removes the partition statistics file of a snapshot.
+
+    Args:
+        snapshot_id: The snapshot.
+    """
+
+    action = "remove-partition-statistics"
+    snapshot_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemovePartitionSpecsUpdate(TableUpdate):
+    """Removes partition specs that no file uses.
+
+    Args:
+        spec_ids: Their ids.
+    """
+
+    action = "remove-partition-specs"
+    spec_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveSchemasUpdate(TableUpdate):
+    """Removes schemas that no snapshot uses.
+
+    Args:
+        schema_ids: Their ids.
+    """
+
+    action = "remove-schemas"
+    schema_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddEncryptionKeyUpdate(TableUpdate):
+    """Adds an encrypted key.
+
+    Args:
+        encryption_key: The key.
+    """
+
+    action = "add-encryption-key"
+    encryption_key: EncryptedKey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveEncryptionKeyUpdate(TableUpdate):
+    """Removes an encrypted key.
+
+    Args:
+        key_id: Its id.
+    """
+
+    action = "remove-encryption-key"
+    key_id: str
+
+
+def parse_update(found: JsonObject) -> TableUpdate:
+    """Read an update.
+
+    Raises:
+        FormatError: A field is missing or of another kind.
+        UnsupportedError: There is no such action.
+    """
+    action = found.text("action")
+    read = _READERS.get(action)
+    if read is None:
+        raise UnsupportedError(f"unknown update {action!r}", rule=_RULE)
+    return read(found)
+
+
+def _set_ref(found: JsonObject) -> TableUpdate:
+    ref = SnapshotRef.from_json(JsonObject({**found.value, "action": None, "ref-name": None}, found.at, _RULE))
+    return SetSnapshotRefUpdate(
+        ref_name=found.text("ref-name"),
+        type=ref.snapshot_ref_type,
+        snapshot_id=ref.snapshot_id,
+        max_ref_age_ms=ref.max_ref_age_ms,
+        max_snapshot_age_ms=ref.max_snapshot_age_ms,
+        min_snapshots_to_keep=ref.min_snapshots_to_keep,
+    )
+
+
+def _add_schema(found: JsonObject) -> TableUpdate:
+    return AddSchemaUpdate(
+        schema=Schema.from_json(found.object("schema")), last_column_id=found.integer("last-column-id", None)
+    )
+
+
+def _set_statistics(found: JsonObject) -> TableUpdate:
+    return SetStatisticsUpdate(
+        statistics=StatisticsFile.from_json(found.object("statistics")), snapshot_id=found.long("snapshot-id", None)
+    )
+
+
+def _uuid(found: JsonObject) -> TableUpdate:
+    try:
+        return AssignUUIDUpdate(uuid=UUID(found.text("uuid")))
+    except ValueError:
+        raise found.error("uuid", "expected a UUID") from None
+
+
+_READERS: Final[dict[str, Callable[[JsonObject], TableUpdate]]] = {
+    "assign-uuid": _uuid,
+    "upgrade-format-version": lambda o: UpgradeFormatVersionUpdate(format_version=o.integer("format-version")),
+    "add-schema": _add_schema,
+    "set-current-schema": lambda o: SetCurrentSchemaUpdate(schema_id=o.integer("schema-id")),
+    "add-spec": lambda o: AddPartitionSpecUpdate(spec=PartitionSpec.from_json(o.object("spec"))),
+    "set-default-spec": lambda o: SetDefaultSpecUpdate(spec_id=o.integer("spec-id")),
+    "add-sort-order": lambda o: AddSortOrderUpdate(sort_order=SortOrder.from_json(o.object("sort-order"))),
+    "set-default-sort-order": lambda o: SetDefaultSortOrderUpdate(sort_order_id=o.integer("sort-order-id")),
+    "add-snapshot": lambda o: AddSnapshotUpdate(snapshot=Snapshot.from_json(o.object("snapshot"))),
+    "set-snapshot-ref": _set_ref,
+    "remove-snapshots": lambda o: RemoveSnapshotsUpdate(snapshot_ids=o.integers("snapshot-ids", bits=64)),
+    "remove-snapshot-ref": lambda o: RemoveSnapshotRefUpdate(ref_name=o.text("ref-name")),
+    "set-location": lambda o: SetLocationUpdate(location=o.text("location")),
+    "set-properties": lambda o: SetPropertiesUpdate(updates=o.strings("updates")),
+    "remove-properties": lambda o: RemovePropertiesUpdate(removals=o.texts("removals")),
+    "set-statistics": _set_statistics,
+    "remove-statistics": lambda o: RemoveStatisticsUpdate(snapshot_id=o.long("snapshot-id")),
+    "set-partition-statistics": lambda o: SetPartitionStatisticsUpdate(
+        partition_statistics=PartitionStatisticsFile.from_json(o.object("partition-statistics"))
+    ),
+    "remove-partition-statistics": lambda o: RemovePartitionStatisticsUpdate(snapshot_id=o.long("snapshot-id")),
+    "remove-partition-specs": lambda o: RemovePartitionSpecsUpdate(spec_ids=o.integers("spec-ids")),
+    "remove-schemas": lambda o: RemoveSchemasUpdate(schema_ids=o.integers("schema-ids")),
+    "add-encryption-key": lambda o: AddEncryptionKeyUpdate(
+        encryption_key=EncryptedKey.from_json(o.object("encryption-key"))
+    ),
+    "remove-encryption-key": lambda o: RemoveEncryptionKeyUpdate(key_id=o.text("key-id")),
+}
