@@ -116,7 +116,7 @@ class IcebergHandle:
         return self.commit(PublishSketches(snapshot_id, sketches, sample))
 
 
-def _term(schema: Schema, transform: Transform[Any, Any], source_id: int) -> str:
+def _term(schema: Schema, transform: Transform, source_id: int) -> str:
     """`bucket(16, id)` for `bucket[16]` of a column, `id` for its identity."""
     column = schema.find_column_name(source_id)
     if isinstance(transform, IdentityTransform):

@@ -12,9 +12,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from pyiceberg.schema import Schema, index_by_id
-from pyiceberg.table.name_mapping import MappedField, NameMapping
-from pyiceberg.types import (
+from skerry.errors import SchemaError, UnsupportedError
+from skerry.iceberg.evolution.schema_evolution import NAME_MAPPING_PROPERTY
+from skerry.iceberg.jobs.add_files import file_schema
+from skerry.iceberg.metadata.arrow_schema import to_iceberg_schema
+from skerry.iceberg.metadata.name_mapping import MappedField, NameMapping
+from skerry.iceberg.metadata.schema import Schema, index_by_id
+from skerry.iceberg.metadata.types import (
     DecimalType,
     DoubleType,
     FloatType,
@@ -23,11 +27,6 @@ from pyiceberg.types import (
     LongType,
     PrimitiveType,
 )
-
-from skerry.errors import SchemaError, UnsupportedError
-from skerry.iceberg.evolution.schema_evolution import NAME_MAPPING_PROPERTY
-from skerry.iceberg.jobs.add_files import file_schema
-from skerry.iceberg.metadata.arrow_schema import to_iceberg_schema
 from skerry.paimon.metadata.schema import TableSchema
 from skerry.paimon.values.types import (
     ArrayType,
@@ -193,7 +192,7 @@ class NamesInFiles:
         """The name mapping property for files without field ids; None if there are no such files."""
         if not self._by_name:
             return None
-        return {NAME_MAPPING_PROPERTY: NameMapping(_mapped(self._by_name)).model_dump_json()}
+        return {NAME_MAPPING_PROPERTY: NameMapping(_mapped(self._by_name)).to_text()}
 
 
 _PROMOTED: Final[dict[PrimitiveType, PrimitiveType]] = {IntegerType(): LongType(), FloatType(): DoubleType()}
@@ -211,7 +210,7 @@ def _reads(then: IcebergType, now: IcebergType) -> bool:
     return then == now or _PROMOTED.get(then) == now
 
 
-def _mapped(names: Mapping[_Path, int]) -> list[MappedField]:
+def _mapped(names: Mapping[_Path, int]) -> tuple[MappedField, ...]:
     """Names by path as a tree of field ids with all their names."""
     found: dict[int, list[str]] = {}
     parts: dict[int, dict[_Path, int]] = {}
@@ -222,7 +221,4 @@ def _mapped(names: Mapping[_Path, int]) -> list[MappedField]:
     for path, number in names.items():
         if len(path) > 1:
             parts.setdefault(names[path[:1]], {})[path[1:]] = number
-    return [
-        MappedField(field_id=number, names=texts, fields=_mapped(parts.get(number, {})))
-        for number, texts in found.items()
-    ]
+    return tuple(MappedField(number, tuple(texts), _mapped(parts.get(number, {}))) for number, texts in found.items())

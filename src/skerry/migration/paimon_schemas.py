@@ -16,10 +16,10 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 import pyarrow as pa
-from pyiceberg.transforms import IdentityTransform, VoidTransform
 
 from skerry.errors import SchemaError, SkerryError, UnsupportedError
 from skerry.iceberg.metadata.state import TableState
+from skerry.iceberg.metadata.transforms import IdentityTransform, VoidTransform
 from skerry.iceberg.reading.scan import scan
 from skerry.migration.foreign_columns import columns_in_file
 from skerry.paimon.metadata.options import CoreOptions

@@ -19,19 +19,19 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-from pyiceberg.partitioning import PartitionField, PartitionSpec
-from pyiceberg.schema import Schema
-from pyiceberg.table.metadata import TableMetadataV2, TableMetadataV3
-from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
-from pyiceberg.transforms import IdentityTransform
 
 from skerry.errors import SchemaError, UnsupportedError
 from skerry.iceberg.evolution.property_checks import check_properties
 from skerry.iceberg.handle import IcebergHandle
 from skerry.iceberg.manifests.manifest import EntryStatus, ManifestEntry
 from skerry.iceberg.metadata.arrow_schema import to_arrow_schema
+from skerry.iceberg.metadata.partition_spec import PartitionField, PartitionSpec
 from skerry.iceberg.metadata.pyiceberg_metadata import encode_metadata
+from skerry.iceberg.metadata.schema import Schema
+from skerry.iceberg.metadata.sort_order import UNSORTED_SORT_ORDER
 from skerry.iceberg.metadata.state import TableState
+from skerry.iceberg.metadata.table_metadata import TableMetadataV2, TableMetadataV3
+from skerry.iceberg.metadata.transforms import IdentityTransform
 from skerry.iceberg.operations import SnapshotChange
 from skerry.iceberg.writing.bounds import encode_bounds
 from skerry.iceberg.writing.delete_files import FileDeletes, write_deletion_vectors, write_position_deletes

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar
+from typing import Any, Generic, Self, TypeAlias, TypeVar
 
 import pyarrow as pa
 
 from skerry.table.arguments import ColumnSource
-
-if TYPE_CHECKING:
-    from pyiceberg.types import IcebergType
 
 __all__ = ["SchemaStep", "SchemaUpdate", "SpecStep", "SpecUpdate"]
 
@@ -20,7 +17,7 @@ SchemaStep: TypeAlias = Callable[[Any], None]
 SpecStep: TypeAlias = Callable[[Any], None]
 """Changes the table format's draft of a partition spec."""
 
-FieldType: TypeAlias = "pa.DataType | str | IcebergType"
+FieldType: TypeAlias = "pa.DataType | str | Any"
 """An Arrow type, the name of an Iceberg type (`long`, `decimal(10, 2)`), or PyIceberg's type."""
 Path = str | Sequence[str]
 """A column's dotted name, or its parts."""

@@ -5,12 +5,20 @@ Spec: Iceberg spec, Schema Evolution, Default values, Identifier Field IDs.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
-from pyiceberg.schema import Schema, assign_fresh_schema_ids
-from pyiceberg.types import (
+
+from skerry.errors import FormatError, SchemaError, UnsupportedError
+from skerry.iceberg.metadata.arrow_schema import DOC_KEY, to_arrow_type, to_iceberg_type
+from skerry.iceberg.metadata.default_values import checked_default
+from skerry.iceberg.metadata.json_object import JsonObject
+from skerry.iceberg.metadata.schema import Schema, assign_fresh_schema_ids
+from skerry.iceberg.metadata.type_json import type_from_json
+from skerry.iceberg.metadata.types import (
     DateType,
     DecimalType,
     DoubleType,
@@ -25,16 +33,14 @@ from pyiceberg.types import (
     TimestampNanoType,
     TimestampType,
     UnknownType,
+    children_of,
+    parse_type,
 )
-
-from skerry.errors import SchemaError
-from skerry.iceberg.metadata.arrow_schema import DOC_KEY, to_arrow_type, to_iceberg_type
-from skerry.iceberg.metadata.default_values import checked_default
 from skerry.table.rows.metadata_columns import check_new_names
 from skerry.table.rows.schema import nearest
 from skerry.table.rows.values import physical_value
 
-__all__ = ["Path", "SchemaDraft", "children_of"]
+__all__ = ["Path", "SchemaDraft"]
 
 Path = str | Sequence[str]
 """A column: its name, a dotted path into structs, or the path as a sequence, for names that contain dots."""
@@ -126,7 +132,7 @@ class SchemaDraft:
         def renamed(siblings: tuple[NestedField, ...]) -> tuple[NestedField, ...]:
             if any(other.name == name and other.field_id != field.field_id for other in siblings):
                 raise SchemaError(f"column {_written(path)!r} cannot be renamed: column {name!r} already exists")
-            return tuple(f.model_copy(update={"name": name}) if f.field_id == field.field_id else f for f in siblings)
+            return tuple(replace(f, name=name) if f.field_id == field.field_id else f for f in siblings)
 
         self._edit_siblings(trail, renamed)
 
@@ -155,7 +161,7 @@ class SchemaDraft:
         if doc is not None:
             changes["doc"] = doc
         if changes:
-            self._replace(field.field_id, lambda old: old.model_copy(update=changes))
+            self._replace(field.field_id, lambda old: replace(old, **changes))
 
     def set_default(self, path: Path, value: Any) -> None:
         """Set the default that writers use for missing values; None removes it. Existing rows do not change."""
@@ -163,7 +169,7 @@ class SchemaDraft:
         if value is None and field.required:
             raise SchemaError(f"column {_written(path)!r} is required and needs a default")
         default = self._default(path, field.field_type, value)
-        self._replace(field.field_id, lambda old: old.model_copy(update={"write_default": default}))
+        self._replace(field.field_id, lambda old: replace(old, write_default=default))
 
     def move(self, path: Path, index_of: Callable[[list[NestedField], NestedField], int]) -> None:
         """Move a column within its struct.
@@ -323,13 +329,15 @@ class SchemaDraft:
             return to_iceberg_type(type_, format_version=self._version)
         if isinstance(type_, str):
             try:
-                type_ = NestedField(1, "_", type_).field_type
-            except ValueError as error:
+                type_ = parse_type(type_)
+            except (FormatError, UnsupportedError) as error:
                 raise SchemaError(f"column {_written(path)!r}: there is no Iceberg type {type_!r}") from error
+        elif not isinstance(type_, IcebergType):
+            type_ = _foreign_type(path, type_)
         try:
-            Schema(NestedField(1, "_", type_)).check_format_version_compatibility(self._version)
-        except ValueError as error:
-            raise SchemaError(f"column {_written(path)!r}: {error}") from error
+            Schema(NestedField(1, "_", type_)).check_format_version(self._version)
+        except SchemaError as error:
+            raise SchemaError(f"column {_written(path)!r}: {error.message}", rule=error.rule) from error
         return type_
 
     def _default(self, path: Path, type_: IcebergType, value: Any) -> Any:
@@ -385,17 +393,17 @@ def _arrow_children(type_: pa.DataType) -> list[pa.Field]:
     return [type_.value_field.with_name("element")]
 
 
+def _foreign_type(path: Path, type_: Any) -> IcebergType:
+    """The type that a type of PyIceberg stands for."""
+    try:
+        found = JsonObject({"type": json.loads(type_.model_dump_json())}, rule="Iceberg spec, Schemas and Data Types")
+        return type_from_json(found.value["type"], found, "type")
+    except (AttributeError, TypeError, ValueError, FormatError, UnsupportedError) as error:
+        raise SchemaError(f"column {_written(path)!r}: {type_!r} is not a type") from error
+
+
 def _written(path: Path) -> str:
     return path if isinstance(path, str) else ".".join(path)
-
-
-def children_of(type_: IcebergType) -> tuple[NestedField, ...]:
-    """The fields of a struct, the element of a list, key and value of a map; none of a primitive type."""
-    if isinstance(type_, StructType):
-        return type_.fields
-    if isinstance(type_, ListType):
-        return (type_.element_field,)
-    return (type_.key_field, type_.value_field) if isinstance(type_, MapType) else ()
 
 
 def _members(field: NestedField) -> tuple[NestedField, ...]:
@@ -403,7 +411,7 @@ def _members(field: NestedField) -> tuple[NestedField, ...]:
 
 
 def _with_members(field: NestedField, members: tuple[NestedField, ...]) -> NestedField:
-    return field.model_copy(update={"field_type": StructType(*members)})
+    return replace(field, field_type=StructType(*members))
 
 
 def _ids_below(type_: IcebergType) -> Iterator[int]:
@@ -452,7 +460,7 @@ def _replaced(field: NestedField, field_id: int, edit: Callable[[NestedField], N
     if field_id not in _ids_below(type_):
         return field
     members = [_replaced(child, field_id, edit) for child in children_of(type_)]
-    return field.model_copy(update={"field_type": _rebuilt(type_, members)})
+    return replace(field, field_type=_rebuilt(type_, members))
 
 
 def _rebuilt(type_: IcebergType, members: list[NestedField]) -> IcebergType:

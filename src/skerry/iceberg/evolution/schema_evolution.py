@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from pyiceberg.schema import Schema
-from pyiceberg.table.name_mapping import MappedField, NameMapping, parse_mapping_from_json
 from pyiceberg.table.update import (
     AddSchemaUpdate,
     AssertCurrentSchemaId,
@@ -22,13 +20,15 @@ from pyiceberg.table.update import (
     SetPropertiesUpdate,
     TableUpdate,
 )
-from pyiceberg.transforms import VoidTransform
-from pyiceberg.types import DateType, NestedField
 
 from skerry.errors import FormatError, SchemaError
-from skerry.iceberg.evolution.schema_draft import SchemaDraft, children_of
+from skerry.iceberg.evolution.schema_draft import SchemaDraft
 from skerry.iceberg.metadata.arrow_schema import to_arrow_schema
+from skerry.iceberg.metadata.name_mapping import MappedField, NameMapping
+from skerry.iceberg.metadata.schema import Schema
 from skerry.iceberg.metadata.state import TableState
+from skerry.iceberg.metadata.transforms import VoidTransform
+from skerry.iceberg.metadata.types import DateType, NestedField, children_of
 from skerry.iceberg.operations import MetadataChange
 from skerry.iceberg.partitioning.transforms import result_type
 from skerry.iceberg.writing.file_writers import check_columns
@@ -159,20 +159,20 @@ def _mapping_update(properties: Mapping[str, str], schema: Schema) -> Iterator[t
     if text is None:
         return
     try:
-        known = parse_mapping_from_json(text)
-    except ValueError as error:
+        known = NameMapping.parse(text)
+    except FormatError as error:
         raise FormatError(f"table property {NAME_MAPPING_PROPERTY} cannot be read: {error}") from error
-    updated = NameMapping(_mapped(schema.fields, known.root))
+    updated = NameMapping(_mapped(schema.fields, known.fields))
     if updated != known:
-        yield NAME_MAPPING_PROPERTY, updated.model_dump_json()
+        yield NAME_MAPPING_PROPERTY, updated.to_text()
 
 
 def name_mapping(schema: Schema) -> str:
     """The name mapping of files with a schema's names and without field ids, as stored in the table property."""
-    return str(NameMapping(_mapped(schema.fields, [])).model_dump_json())
+    return NameMapping(_mapped(schema.fields, ())).to_text()
 
 
-def _mapped(fields: Sequence[NestedField], known: Sequence[MappedField]) -> list[MappedField]:
+def _mapped(fields: Sequence[NestedField], known: Sequence[MappedField]) -> tuple[MappedField, ...]:
     """The mapping of fields: the names that each has so far, and its current one.
 
     A name stays with the field that had it first, even if that was deleted: in existing files without ids it means that
@@ -186,8 +186,8 @@ def _mapped(fields: Sequence[NestedField], known: Sequence[MappedField]) -> list
         names = list(old.names) if old is not None else []
         if claimed.setdefault(field.name, field.field_id) == field.field_id and field.name not in names:
             names.append(field.name)
-        nested = _mapped(children_of(field.field_type), old.fields if old is not None else [])
+        nested = _mapped(children_of(field.field_type), old.fields if old is not None else ())
         if names:
-            result.append(MappedField(field_id=field.field_id, names=names, fields=nested))
+            result.append(MappedField(field.field_id, tuple(names), nested, {} if old is None else old.unknown))
     current = {field.field_id for field in fields}
-    return result + [field for field in known if field.field_id not in current]
+    return (*result, *(field for field in known if field.field_id not in current))

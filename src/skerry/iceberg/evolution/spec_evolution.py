@@ -7,10 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
-from pyiceberg.partitioning import PARTITION_FIELD_ID_START, PartitionField, PartitionSpec
-from pyiceberg.schema import Schema
 from pyiceberg.table.update import (
     AddPartitionSpecUpdate,
     AssertCurrentSchemaId,
@@ -19,7 +16,12 @@ from pyiceberg.table.update import (
     SetDefaultSpecUpdate,
     TableUpdate,
 )
-from pyiceberg.transforms import (
+
+from skerry.errors import SchemaError
+from skerry.iceberg.metadata.partition_spec import PARTITION_FIELD_ID_START, PartitionField, PartitionSpec
+from skerry.iceberg.metadata.schema import Schema
+from skerry.iceberg.metadata.state import TableState
+from skerry.iceberg.metadata.transforms import (
     DayTransform,
     HourTransform,
     MonthTransform,
@@ -27,9 +29,6 @@ from pyiceberg.transforms import (
     VoidTransform,
     YearTransform,
 )
-
-from skerry.errors import SchemaError
-from skerry.iceberg.metadata.state import TableState
 from skerry.iceberg.operations import MetadataChange
 from skerry.iceberg.partitioning.partitions import partition_spec
 from skerry.table.rows.schema import nearest
@@ -128,7 +127,7 @@ class SpecDraft:
         return self.last_id
 
 
-def _says_the_same(one: Transform[Any, Any], other: Transform[Any, Any]) -> bool:
+def _says_the_same(one: Transform, other: Transform) -> bool:
     return one == other or (isinstance(one, _TIME_PARTS) and isinstance(other, _TIME_PARTS))
 
 

@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyiceberg.table.snapshots import Snapshot
-from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, UNSORTED_SORT_ORDER_ID
 
 from skerry.errors import CommitUnknownError, ConflictError, NotFoundError
 from skerry.iceberg.handle import IcebergHandle
 from skerry.iceberg.jobs.analyze import catch_up
 from skerry.iceberg.jobs.clustering import Clustering, clustered
 from skerry.iceberg.jobs.compact_plan import CompactRules, FileGroup, compact_rules, plan_groups
+from skerry.iceberg.metadata.sort_order import UNSORTED_SORT_ORDER, UNSORTED_SORT_ORDER_ID, SortOrder
 from skerry.iceberg.metadata.state import MAIN, TableState
 from skerry.iceberg.operations import RewriteFiles
 from skerry.iceberg.partitioning.sorting import sort_order
@@ -179,14 +179,14 @@ class _Compaction:
         layout = dataclasses.replace(layout, target_file_size_bytes=self.rules.target_file_size_bytes)
         if self.options.z_order is not None:
             z_order_columns(layout.iceberg_schema, self.options.z_order)
-            return dataclasses.replace(layout, sort_order_json=UNSORTED_SORT_ORDER.model_dump_json())
+            return dataclasses.replace(layout, sort_order=UNSORTED_SORT_ORDER)
         if self.options.sort_by is None:
             return layout
         wanted = sort_order(state.metadata.schema(), self.options.sort_by)
         # files may follow an order that the table does not have, but not declare it
         known = [order.order_id for order in state.metadata.sort_orders if order.fields == wanted.fields]
-        order = wanted.model_copy(update={"order_id": known[0] if known else UNSORTED_SORT_ORDER_ID})
-        return dataclasses.replace(layout, sort_order_json=order.model_dump_json(), presorted=True)
+        order = SortOrder(*wanted.fields, order_id=known[0] if known else UNSORTED_SORT_ORDER_ID)
+        return dataclasses.replace(layout, sort_order=order, presorted=True)
 
     def clustering(self, state: TableState, layout: FileLayout) -> Clustering | None:
         """The order of all rows of a group, if one was asked for.

@@ -10,12 +10,15 @@ Spec: Iceberg spec, Schemas and Data Types, Appendix E (the version that added a
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Callable, Sequence
 
 import pyarrow as pa
-from pyiceberg.schema import Schema
-from pyiceberg.types import (
+
+from skerry.errors import SchemaError, UnsupportedError
+from skerry.iceberg.metadata.schema import Schema
+from skerry.iceberg.metadata.types import (
     BinaryType,
     BooleanType,
     DateType,
@@ -39,8 +42,6 @@ from pyiceberg.types import (
     UnknownType,
     UUIDType,
 )
-
-from skerry.errors import SchemaError, UnsupportedError
 from skerry.table.rows.incoming import WRITE_DEFAULT_KEY, is_list
 from skerry.table.rows.schema import FIELD_ID_KEY, nearest
 from skerry.table.rows.values import encode_value
@@ -139,7 +140,7 @@ def to_arrow_type(type_: IcebergType, *, path: tuple[str, ...] = ()) -> pa.DataT
     if isinstance(type_, DecimalType):
         return pa.decimal128(type_.precision, type_.scale)
     if isinstance(type_, FixedType):
-        return pa.binary(len(type_))
+        return pa.binary(type_.length)
     arrow = _TO_ARROW.get(type_)
     if arrow is None:
         raise UnsupportedError(f"{_column(path)}Iceberg type {type_} is not supported")
@@ -201,7 +202,7 @@ def with_identifier(schema: Schema, names: Sequence[str]) -> Schema:
         type_ = columns[name].field_type
         if not type_.is_primitive or isinstance(type_, FloatType | DoubleType):
             raise SchemaError(f"column {name!r} of type {type_} cannot be part of a primary key")
-    fields = [field.model_copy(update={"required": True}) if field.name in names else field for field in schema.fields]
+    fields = [dataclasses.replace(field, required=True) if field.name in names else field for field in schema.fields]
     identifier = [columns[name].field_id for name in names]
     return Schema(*fields, schema_id=schema.schema_id, identifier_field_ids=identifier)
 

@@ -54,7 +54,9 @@ def json_of(value: Any) -> Any:
 _ENCODER: Final = msgspec.json.Encoder(enc_hook=lambda value: value.to_json())
 
 
-class JsonRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, repr_omit_defaults=True, rename="kebab"):
+class JsonRecord(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, repr_omit_defaults=True, rename="kebab"
+):
     """A frozen record whose fields are those of a JSON object, with hyphens in their names.
 
     Args:
@@ -92,9 +94,7 @@ def read_records(kind: type[Record], values: list[Any], at: str, rule: str) -> t
     if _is_plain(kind, values):
         with suppress(msgspec.ValidationError):  # found again one by one, with its place
             return msgspec.convert(values, tuple[kind, ...])  # type: ignore[valid-type]
-    return tuple(
-        _read_record(kind, JsonObject(value, f"{at}[{number}]", rule)) for number, value in enumerate(values)
-    )
+    return tuple(_read_record(kind, JsonObject(value, f"{at}[{number}]", rule)) for number, value in enumerate(values))
 
 
 def plain_json(value: Any) -> Any:
@@ -132,9 +132,7 @@ def _is_plain(kind: type[JsonRecord], values: Any) -> bool:
     known = _known(kind)
     if type(values) is not list or not all(type(value) is dict and known.issuperset(value) for value in values):
         return False
-    return all(
-        _is_plain(inside, value.get(name)) for name, (_, inside) in _nested(kind).items() for value in values
-    )
+    return all(_is_plain(inside, value.get(name)) for name, (_, inside) in _nested(kind).items() for value in values)
 
 
 def _has_unknown(record: JsonRecord) -> bool:

@@ -17,9 +17,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyiceberg.partitioning import PARTITION_FIELD_ID_START, PartitionField, PartitionSpec
-from pyiceberg.schema import Schema
-from pyiceberg.transforms import (
+
+from skerry.errors import SchemaError, UnsupportedError
+from skerry.iceberg.metadata.arrow_schema import to_arrow_type
+from skerry.iceberg.metadata.partition_spec import PARTITION_FIELD_ID_START, PartitionField, PartitionSpec
+from skerry.iceberg.metadata.schema import Schema
+from skerry.iceberg.metadata.transforms import (
     BucketTransform,
     DayTransform,
     HourTransform,
@@ -30,10 +33,7 @@ from pyiceberg.transforms import (
     VoidTransform,
     YearTransform,
 )
-from pyiceberg.types import NestedField, StructType
-
-from skerry.errors import SchemaError, UnsupportedError
-from skerry.iceberg.metadata.arrow_schema import to_arrow_type
+from skerry.iceberg.metadata.types import NestedField, StructType
 from skerry.iceberg.partitioning.transforms import apply, parse_transform, result_type, unquote
 from skerry.storage import bounded_name
 from skerry.table.rows.schema import FIELD_ID_KEY, nearest
@@ -105,7 +105,7 @@ def partition_spec(schema: Schema, fields: Iterable[str], *, spec_id: int = 0) -
     return PartitionSpec(*result, spec_id=spec_id)
 
 
-def _family(transform: Transform[Any, Any]) -> str:
+def _family(transform: Transform) -> str:
     timed = (YearTransform, MonthTransform, DayTransform, HourTransform)
     return "time" if isinstance(transform, timed) else str(transform)
 
@@ -311,7 +311,7 @@ def _escape(text: str) -> str:
     return urllib.parse.quote_plus(text, safe="*").replace("~", "%7E")
 
 
-def human_value(transform: Transform[Any, Any], type_: pa.DataType, value: Any) -> str:
+def human_value(transform: Transform, type_: pa.DataType, value: Any) -> str:
     """The text of a physical partition value for people: `2013-01` for a month; `null`."""
     if value is None:
         return "null"

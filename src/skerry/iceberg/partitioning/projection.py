@@ -12,9 +12,11 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 import pyarrow as pa
-from pyiceberg.partitioning import PartitionField, PartitionSpec
-from pyiceberg.schema import Schema, index_by_id
-from pyiceberg.transforms import (
+
+from skerry.errors import SchemaError
+from skerry.iceberg.metadata.partition_spec import PartitionField, PartitionSpec
+from skerry.iceberg.metadata.schema import Schema, index_by_id
+from skerry.iceberg.metadata.transforms import (
     BucketTransform,
     DayTransform,
     HourTransform,
@@ -24,8 +26,6 @@ from pyiceberg.transforms import (
     TruncateTransform,
     YearTransform,
 )
-
-from skerry.errors import SchemaError
 from skerry.iceberg.partitioning.partitions import partition_type
 from skerry.iceberg.partitioning.transforms import apply, hour_limits
 from skerry.table.predicate import (
@@ -51,7 +51,7 @@ from skerry.table.rows.values import physical_value
 __all__ = ["project"]
 
 _Test: TypeAlias = Comparison | In | StartsWith | IsNull | IsNaN | IsMinusZero
-_Projector: TypeAlias = Callable[[Transform[Any, Any], _Test, Column], Predicate]
+_Projector: TypeAlias = Callable[[Transform, _Test, Column], Predicate]
 
 
 def project(predicate: Predicate, schema: Schema, spec: PartitionSpec) -> Predicate:
@@ -91,7 +91,7 @@ def _project(predicate: Predicate, by_source: dict[int, list[tuple[PartitionFiel
             )
 
 
-def _project_identity(transform: Transform[Any, Any], test: _Test, column: Column) -> Predicate:
+def _project_identity(transform: Transform, test: _Test, column: Column) -> Predicate:
     match test:
         case Comparison(_, operator, value):
             return Comparison(column, operator, value)
@@ -107,7 +107,7 @@ def _project_identity(transform: Transform[Any, Any], test: _Test, column: Colum
             return IsMinusZero(column, negated)
 
 
-def _project_bucket(transform: Transform[Any, Any], test: _Test, column: Column) -> Predicate:
+def _project_bucket(transform: Transform, test: _Test, column: Column) -> Predicate:
     match test:
         case Comparison(source, Operator.EQ, value):
             return _among(column, _transformed(transform, source, (value,)))
@@ -148,7 +148,7 @@ def _project_prefix(width: int, prefix: str, negated: bool, column: Column) -> P
     return IsNull(column, negated=True) if negated else Comparison(column, Operator.EQ, prefix[:width])
 
 
-def _wrapped_around(transform: Transform[Any, Any], source: Column, column: Column) -> Iterable[Predicate]:
+def _wrapped_around(transform: Transform, source: Column, column: Column) -> Iterable[Predicate]:
     """The partition of the smallest integers, if rounding them down overflows and wraps around to the largest."""
     if not pa.types.is_integer(source.type):
         return ()
@@ -157,7 +157,7 @@ def _wrapped_around(transform: Transform[Any, Any], source: Column, column: Colu
     return (Comparison(column, Operator.EQ, floor),) if floor > least else ()
 
 
-def _project_time(transform: Transform[Any, Any], test: _Test, column: Column) -> Predicate:
+def _project_time(transform: Transform, test: _Test, column: Column) -> Predicate:
     """Years, months, days and hours keep the order of times; as those are whole numbers, `< v` ends at v - 1."""
 
     def among(source: Column, values: Iterable[int]) -> list[int]:
@@ -190,14 +190,14 @@ def _step(source: Column, value: int, by: int) -> int:
     return max(min(value + by, 2 ** (bits - 1) - 1), -(2 ** (bits - 1)))
 
 
-def _both_roundings(transform: Transform[Any, Any], source: Column, values: Iterable[int]) -> list[int]:
+def _both_roundings(transform: Transform, source: Column, values: Iterable[int]) -> list[int]:
     """Partitions of times before 1970, each with the next one: old Iceberg Java versions rounded towards zero."""
     if isinstance(transform, DayTransform) and pa.types.is_date(source.type):
         return list(values)
     return sorted({near for value in values for near in ((value, value + 1) if value < 0 else (value,))})
 
 
-def _transformed(transform: Transform[Any, Any], source: Column, values: tuple[Any, ...]) -> list[Any]:
+def _transformed(transform: Transform, source: Column, values: tuple[Any, ...]) -> list[Any]:
     """The partition values of column values."""
     array = arrow_array(values, source.type)
     if array.type != source.type:

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyiceberg.schema import Schema
-from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, NullOrder, SortDirection, SortField, SortOrder
 
 from skerry.iceberg.metadata.arrow_schema import to_arrow_type
+from skerry.iceberg.metadata.schema import Schema
+from skerry.iceberg.metadata.sort_order import UNSORTED_SORT_ORDER, NullOrder, SortDirection, SortField, SortOrder
 from skerry.iceberg.partitioning.partitions import column_of, source_column
 from skerry.iceberg.partitioning.transforms import apply, parse_transform, result_type
 from skerry.table.rows.values import is_uuid

@@ -13,7 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyiceberg.transforms import (
+
+from skerry.errors import SchemaError, UnsupportedError
+from skerry.iceberg.metadata.transforms import (
     BucketTransform,
     DayTransform,
     HourTransform,
@@ -24,8 +26,6 @@ from pyiceberg.transforms import (
     VoidTransform,
     YearTransform,
 )
-
-from skerry.errors import SchemaError, UnsupportedError
 from skerry.iceberg.partitioning.murmur import hash_column
 from skerry.table.rows.schema import nearest
 
@@ -34,7 +34,7 @@ __all__ = ["apply", "hour_limits", "parse_transform", "result_type", "unquote"]
 _RULE = "Iceberg spec, Partition Transforms"
 _MAX_PARAMETER = 2**31 - 1
 
-_BY_NAME: dict[str, Callable[..., Transform[Any, Any]]] = {
+_BY_NAME: dict[str, Callable[..., Transform]] = {
     "identity": IdentityTransform,
     "bucket": BucketTransform,
     "truncate": TruncateTransform,
@@ -55,7 +55,7 @@ _CALL = re.compile(rf"\s*(?P<function>\w+)\s*\(\s*(?P<first>{_NAME})\s*(?:,\s*(?
 _COLUMN = re.compile(rf"\s*(?P<column>{_NAME})\s*")
 
 
-def parse_transform(text: str) -> tuple[str, Transform[Any, Any]]:
+def parse_transform(text: str) -> tuple[str, Transform]:
     """Parse a transform in text form.
 
     Args:
@@ -100,7 +100,7 @@ def unquote(name: str) -> str:
 # Results -------------------------------------------------------------------------------------------------------------
 
 
-def result_type(transform: Transform[Any, Any], source: pa.DataType) -> pa.DataType:
+def result_type(transform: Transform, source: pa.DataType) -> pa.DataType:
     """The Arrow type of a transform's results.
 
     Raises:
@@ -115,7 +115,7 @@ def result_type(transform: Transform[Any, Any], source: pa.DataType) -> pa.DataT
     raise UnsupportedError(f"partition transform {transform} is not supported", rule=_RULE)
 
 
-def apply(transform: Transform[Any, Any], column: Any) -> Any:
+def apply(transform: Transform, column: Any) -> Any:
     """Transform a column.
 
     Args:
@@ -165,7 +165,7 @@ def _values(column: pa.Array, dtype: str) -> npt.NDArray[Any]:
 _PER_HOUR = {"us": 3_600_000_000, "ns": 3_600_000_000_000}
 
 
-def _time_part(transform: Transform[Any, Any], column: pa.Array, result: pa.DataType) -> pa.Array:
+def _time_part(transform: Transform, column: pa.Array, result: pa.DataType) -> pa.Array:
     """Years, months, days or hours since 1970-01-01 00:00, rounded down also before it."""
     if pa.types.is_date32(column.type):
         days = _values(column, "i4")

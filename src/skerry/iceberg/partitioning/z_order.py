@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyiceberg.schema import Schema
 
 from skerry.errors import SchemaError
+from skerry.iceberg.metadata.schema import Schema
 from skerry.iceberg.partitioning.partitions import column_of, source_column
 from skerry.iceberg.partitioning.sorting import sortable
 

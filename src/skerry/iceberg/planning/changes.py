@@ -18,13 +18,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyiceberg.table.snapshots import Snapshot
 
 from skerry.errors import NotFoundError
 from skerry.iceberg.manifests.file_batch import FileBatch, conform_partition
 from skerry.iceberg.manifests.manifest import EntryStatus
-from skerry.iceberg.manifests.manifest_list import ManifestContent, ManifestFile, read_manifest_list
+from skerry.iceberg.manifests.manifest_list import ManifestContent, ManifestFile
 from skerry.iceberg.manifests.reader import read_manifest
+from skerry.iceberg.manifests.snapshot_manifests import read_manifests
+from skerry.iceberg.metadata.snapshot import Snapshot
 from skerry.iceberg.planning.delete_index import DELETE_COLUMNS, DeleteIndex
 from skerry.iceberg.planning.metrics import column_metrics
 from skerry.iceberg.planning.plan import ScanPlanner
@@ -98,8 +99,8 @@ class ChangePlanner:
             SkerryError: A file is outside of the table's folders.
             UnsupportedError: A file is encrypted.
         """
-        listed = read_manifest_list(self.planner.storage, snapshot.manifest_list)
-        of_parent = read_manifest_list(self.planner.storage, parent.manifest_list) if parent is not None else ()
+        listed = read_manifests(self.planner.storage, snapshot)
+        of_parent = read_manifests(self.planner.storage, parent) if parent is not None else ()
         own = [file for file in listed if file.added_snapshot_id == snapshot.snapshot_id]
         id_ = snapshot.snapshot_id
         if parent is None and any(_is_older(file, id_) for file in listed):

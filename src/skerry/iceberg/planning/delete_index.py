@@ -16,14 +16,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyiceberg.partitioning import PartitionSpec
-from pyiceberg.schema import Schema
-from pyiceberg.transforms import VoidTransform
 
 from skerry.errors import FormatError
 from skerry.iceberg.manifests.avro_schemas import DATA_FILE_FIELDS, ENTRY_FIELDS, arrow_type
 from skerry.iceberg.manifests.file_batch import FileBatch
 from skerry.iceberg.manifests.manifest import FileContent
+from skerry.iceberg.metadata.partition_spec import PartitionSpec
+from skerry.iceberg.metadata.schema import Schema
+from skerry.iceberg.metadata.transforms import VoidTransform
 from skerry.iceberg.partitioning.partitions import number_tuples
 from skerry.iceberg.planning.key_ranges import KeyRanges, equality_columns, join_metrics
 from skerry.iceberg.planning.metrics import column_metrics

@@ -12,13 +12,13 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from pyiceberg.partitioning import PartitionSpec
-from pyiceberg.schema import Schema
 
 from skerry.errors import FormatError
 from skerry.iceberg.manifests.file_batch import FileBatch, conform_partition
 from skerry.iceberg.manifests.manifest import EntryStatus
 from skerry.iceberg.manifests.manifest_list import ManifestFile
+from skerry.iceberg.metadata.partition_spec import PartitionSpec
+from skerry.iceberg.metadata.schema import Schema
 from skerry.iceberg.partitioning.projection import project
 from skerry.iceberg.planning.metrics import MetricsLookup, column_metrics, partition_metrics
 from skerry.iceberg.planning.planned_files import TASK_COLUMNS

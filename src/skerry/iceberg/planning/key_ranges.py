@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyiceberg.schema import Schema
 
 from skerry.iceberg.metadata.arrow_schema import to_arrow_schema
+from skerry.iceberg.metadata.schema import Schema
 from skerry.table.predicate import Column, FieldMetrics
 from skerry.table.rows.schema import leaves
 

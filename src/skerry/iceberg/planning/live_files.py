@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-from pyiceberg.table.snapshots import Snapshot
 
 from skerry.iceberg.manifests.manifest import EntryStatus
-from skerry.iceberg.manifests.manifest_list import ManifestContent, read_manifest_list
+from skerry.iceberg.manifests.manifest_list import ManifestContent
 from skerry.iceberg.manifests.reader import read_manifest
+from skerry.iceberg.manifests.snapshot_manifests import read_manifests
+from skerry.iceberg.metadata.snapshot import Snapshot
 from skerry.iceberg.metadata.state import TableState
 from skerry.table.files.data_file import DataFile
 from skerry.table.files.scan_task import FileScanTask
@@ -25,7 +26,7 @@ def live_data_files(state: TableState, snapshot: Snapshot) -> list[DataFile]:
     """All data files of a snapshot; rows removed by delete files are still in them."""
     return [
         entry.data_file
-        for manifest in read_manifest_list(state.storage, snapshot.manifest_list)
+        for manifest in read_manifests(state.storage, snapshot)
         if manifest.content is ManifestContent.DATA and manifest.has_live_files
         for entry in read_manifest(state.storage, manifest).entries()
         if entry.is_live
@@ -36,7 +37,7 @@ def live_delete_keys(state: TableState, snapshot: Snapshot) -> list[tuple[str, i
     """Location and content offset of all delete files of a snapshot, whether a data file needs them or not."""
     columns = ("status", "file_path", "content_offset")
     keys: list[tuple[str, int | None]] = []
-    for manifest in read_manifest_list(state.storage, snapshot.manifest_list):
+    for manifest in read_manifests(state.storage, snapshot):
         if manifest.content is ManifestContent.DELETES and manifest.has_live_files:
             entries = read_manifest(state.storage, manifest, columns).table.to_pylist()
             keys += [

@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyiceberg.partitioning import PartitionSpec
 
 from skerry.iceberg.manifests.manifest_list import FieldSummary, ManifestFile
+from skerry.iceberg.metadata.partition_spec import PartitionSpec
 from skerry.table.predicate import Column, FieldMetrics
 from skerry.table.predicate.arrow import arrow_storage
 from skerry.table.rows.metadata_columns import is_metadata_column

@@ -18,13 +18,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyiceberg.partitioning import PartitionSpec
-from pyiceberg.schema import Schema
 
 from skerry.errors import FormatError, UnsupportedError
 from skerry.iceberg.manifests.cache import METRIC_COLUMNS, ManifestCache, shared_cache
 from skerry.iceberg.manifests.file_batch import FileBatch
-from skerry.iceberg.manifests.manifest_list import ManifestContent, ManifestFile, read_manifest_list
+from skerry.iceberg.manifests.manifest_list import ManifestContent, ManifestFile
+from skerry.iceberg.manifests.snapshot_manifests import read_manifests
+from skerry.iceberg.metadata.partition_spec import PartitionSpec
+from skerry.iceberg.metadata.schema import Schema
+from skerry.iceberg.metadata.snapshot import Snapshot
 from skerry.iceberg.partitioning.projection import project
 from skerry.iceberg.planning.delete_index import DELETE_COLUMNS, Assignment, DeleteIndex
 from skerry.iceberg.planning.file_pruning import (
@@ -78,11 +80,11 @@ class ScanPlanner:
     threads: int = 1
     cache: ManifestCache = field(default_factory=shared_cache, repr=False)
 
-    def plan(self, manifest_list: str | None) -> ScanPlan[PlannedFiles]:
+    def plan(self, snapshot: Snapshot | None) -> ScanPlan[PlannedFiles]:
         """Find the data files that may contain matching rows.
 
         Args:
-            manifest_list: Location of the snapshot's manifest list; None for a table without snapshots.
+            snapshot: The snapshot; None for a table without snapshots.
 
         Raises:
             FormatError: A manifest list or manifest is corrupt.
@@ -90,11 +92,12 @@ class ScanPlanner:
             SkerryError: A file is outside of the table's folders.
             UnsupportedError: Files are encrypted.
         """
-        if manifest_list is None:
+        if snapshot is None:
             deletes = DeleteIndex((), self.schema)
             return ScanPlan(PlannedFiles((), deletes.files, deletes.assign(()), self.defaults), ())
-        self._check_locations(pa.array([manifest_list], pa.string()))
-        manifests = [file for file in read_manifest_list(self.storage, manifest_list) if file.has_live_files]
+        named = snapshot.manifests or () if snapshot.manifest_list is None else (snapshot.manifest_list,)
+        self._check_locations(pa.array(named, pa.string()))
+        manifests = [file for file in read_manifests(self.storage, snapshot) if file.has_live_files]
         kept, dropped = self._prune_manifests(manifests)
         self._check_locations(pa.array([manifest.manifest_path for manifest in kept], pa.string()))
         data = [manifest for manifest in kept if manifest.content is ManifestContent.DATA]

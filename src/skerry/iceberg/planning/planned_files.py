@@ -16,12 +16,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyiceberg.transforms import IdentityTransform
 
 from skerry.iceberg.manifests.avro_schemas import DATA_FILE_FIELDS, ENTRY_FIELDS, arrow_type
 from skerry.iceberg.manifests.file_batch import FileBatch
 from skerry.iceberg.manifests.manifest import FileContent
 from skerry.iceberg.manifests.reader import partition_tuples
+from skerry.iceberg.metadata.transforms import IdentityTransform
 from skerry.iceberg.planning.delete_index import Assignment
 from skerry.iceberg.planning.splits import Splits, plan_splits
 from skerry.table.files.data_file import DataFile, DeleteFile, DeleteKind

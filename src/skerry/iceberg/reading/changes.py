@@ -18,11 +18,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyiceberg.schema import Schema
-from pyiceberg.table.snapshots import Operation, Snapshot
 
 from skerry.errors import NotFoundError, SchemaError
 from skerry.iceberg.manifests.summary import operation_of
+from skerry.iceberg.metadata.schema import Schema
+from skerry.iceberg.metadata.snapshot import Operation, Snapshot
 from skerry.iceberg.metadata.state import MAIN, TableState
 from skerry.iceberg.planning.changes import ChangePlanner, CommitChanges, TouchedFile
 from skerry.iceberg.reading.scan import Scan, scan_planner
@@ -112,7 +112,7 @@ class Changes(RowStream):
         self._rows_schema = chosen.schema
         self._predicate = chosen.predicate
         self._full_schema = Scan(state, None, schema).schema
-        names = schema.identifier_field_names() if on is None else on
+        names = [str(schema.find_column_name(number)) for number in schema.identifier_field_ids] if on is None else on
         self._key = tuple(_column(self._full_schema, name) for name in names)
         # rows of version 3 tables keep their id through every update
         self._by_row_id = on is None and not self._key and state.metadata.format_version >= 3

@@ -9,13 +9,13 @@ from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
-from pyiceberg.schema import Schema, index_by_id
-from pyiceberg.table.name_mapping import MappedField, parse_mapping_from_json
-from pyiceberg.table.refs import SnapshotRefType
-from pyiceberg.table.snapshots import Snapshot
 
 from skerry.errors import FormatError, NotFoundError
 from skerry.iceberg.metadata.arrow_schema import readable_columns, to_arrow_schema, to_arrow_type
+from skerry.iceberg.metadata import name_mapping
+from skerry.iceberg.metadata.name_mapping import MappedField
+from skerry.iceberg.metadata.schema import Schema, index_by_id
+from skerry.iceberg.metadata.snapshot import Snapshot, SnapshotRefType
 from skerry.iceberg.metadata.state import MAIN, TableState
 from skerry.iceberg.planning.plan import ScanPlanner
 from skerry.iceberg.planning.planned_files import PlannedFiles
@@ -189,7 +189,7 @@ class Scan(TableScan):
     def _plan(self) -> ScanPlan[PlannedFiles]:
         conjuncts = conjuncts_of(self._predicate)
         planner = scan_planner(self._state, self._iceberg_schema, conjuncts=conjuncts, threads=self._threads)
-        return planner.plan(None if self._snapshot is None else self._snapshot.manifest_list)
+        return planner.plan(self._snapshot)
 
     @property
     def _split_bytes(self) -> int:
@@ -349,8 +349,8 @@ def _name_mapping(properties: Mapping[str, str], table: str) -> NameMapping | No
     if text is None:
         return None
     try:
-        mapping = parse_mapping_from_json(text)
-    except ValueError as error:
+        mapping = name_mapping.NameMapping.parse(text)
+    except FormatError as error:
         raise FormatError(f"table property {_NAME_MAPPING_PROPERTY} cannot be read: {error}", location=table) from error
     ids: dict[tuple[str, ...], int] = {}
 
@@ -361,5 +361,5 @@ def _name_mapping(properties: Mapping[str, str], table: str) -> NameMapping | No
                     ids[(*path, name)] = field.field_id
                 walk(field.fields, (*path, name))
 
-    walk(mapping.root, ())
+    walk(mapping.fields, ())
     return ids

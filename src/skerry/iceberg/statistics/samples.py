@@ -156,7 +156,7 @@ def sample_of(state: TableState, snapshot: Snapshot | None) -> TableSample:
 
 def live_files(state: TableState, snapshot: Snapshot) -> PlannedFiles:
     """All data files of a snapshot, with their deletes."""
-    return scan_planner(state, state.metadata.schema()).plan(snapshot.manifest_list).tasks
+    return scan_planner(state, state.metadata.schema()).plan(snapshot).tasks
 
 
 def live_deletes(state: TableState, snapshot: Snapshot) -> dict[int, int]:

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from pyiceberg.partitioning import PartitionSpec
 
 from skerry.errors import SchemaError
 from skerry.iceberg.manifests.manifest import EntryStatus, FileContent, ManifestEntry
+from skerry.iceberg.metadata.partition_spec import PartitionSpec
 from skerry.iceberg.partitioning.partitions import split_by_partition
 from skerry.iceberg.writing.file_writers import FileEncoding, FileWriter
 from skerry.iceberg.writing.layout import FileLayout

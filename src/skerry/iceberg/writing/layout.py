@@ -12,12 +12,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyiceberg.partitioning import PartitionSpec
-from pyiceberg.schema import Schema
-from pyiceberg.table.sorting import SortOrder
 
 from skerry.errors import SchemaError
 from skerry.iceberg.metadata.arrow_schema import to_arrow_schema
+from skerry.iceberg.metadata.partition_spec import PartitionSpec
+from skerry.iceberg.metadata.schema import Schema
+from skerry.iceberg.metadata.sort_order import SortOrder
 from skerry.iceberg.metadata.state import MAIN, TableState
 from skerry.iceberg.partitioning.partitions import partition_columns, partition_path, split_by_partition
 from skerry.iceberg.partitioning.sorting import sort_indices
@@ -46,9 +46,9 @@ class FileLayout:
     Args:
         table: Table name, for messages.
         folder: The folder of data files.
-        schema_json: Iceberg schema.
-        spec_json: Partition spec.
-        sort_order_json: Sort order.
+        iceberg_schema: The table's schema.
+        spec: The partition spec.
+        sort_order: The sort order.
         modes: Metrics mode by field id.
         sketched: Field ids of the columns to sample.
         file_format: `parquet`, `orc`, `avro` or `amudai`.
@@ -65,9 +65,9 @@ class FileLayout:
 
     table: str
     folder: str
-    schema_json: str
-    spec_json: str
-    sort_order_json: str
+    iceberg_schema: Schema
+    spec: PartitionSpec
+    sort_order: SortOrder
     modes: Mapping[int, MetricsMode]
     sketched: tuple[int, ...]
     file_format: str = "parquet"
@@ -85,11 +85,6 @@ class FileLayout:
         return {name: self.__dict__[name] for name in self.__dataclass_fields__}
 
     @cached_property
-    def iceberg_schema(self) -> Schema:
-        """The table's schema."""
-        return Schema.model_validate_json(self.schema_json)
-
-    @cached_property
     def schema(self) -> pa.Schema:
         """The table's schema as Arrow, with field ids."""
         return to_arrow_schema(self.iceberg_schema)
@@ -105,16 +100,6 @@ class FileLayout:
     def encoding(self) -> FileEncoding:
         """The format of data files."""
         return FileEncoding(self.file_format, self.codec, self.codec_level)
-
-    @cached_property
-    def spec(self) -> PartitionSpec:
-        """The partition spec."""
-        return PartitionSpec.model_validate_json(self.spec_json)
-
-    @cached_property
-    def sort_order(self) -> SortOrder:
-        """The sort order."""
-        return SortOrder.model_validate_json(self.sort_order_json)
 
     @cached_property
     def storage(self) -> Storage:
@@ -279,9 +264,9 @@ def file_layout(state: TableState, *, ref: str = MAIN, lineage: bool = False) ->
     return FileLayout(
         table=state.name,
         folder=join(state.data_folder, str(uuid.uuid4())),
-        schema_json=state.metadata.schema().model_dump_json(),
-        spec_json=state.spec.model_dump_json(),
-        sort_order_json=sort_order.model_dump_json(),
+        iceberg_schema=state.metadata.schema(),
+        spec=state.spec,
+        sort_order=sort_order,
         modes=metrics_modes(state.schema, properties, tuple(field.source_id for field in sort_order.fields)),
         sketched=tuple(leaf.field_id for leaf in candidates),
         file_format=encoding.file_format,

@@ -1,0 +1,50 @@
+"""The manifests of a snapshot, from its manifest list or, in old tables of version 1, from its metadata."""
+
+from __future__ import annotations
+
+from skerry.avro import read_header
+from skerry.errors import FormatError
+from skerry.iceberg.manifests.manifest_list import ManifestFile, read_manifest_list
+from skerry.iceberg.metadata.snapshot import Snapshot
+from skerry.storage import Storage
+
+__all__ = ["inline_manifest", "read_manifests"]
+
+_RULE = "Iceberg spec, Snapshots"
+
+
+def read_manifests(storage: Storage, snapshot: Snapshot) -> list[ManifestFile]:
+    """Find the manifests of a snapshot.
+
+    Raises:
+        NotFoundError: The manifest list is missing, or a manifest that is named in the metadata.
+        FormatError: One of them is corrupt.
+        UnsupportedError: The manifest list's version is unknown.
+
+    Spec: Iceberg spec, Snapshots: `manifest-list`, `manifests`.
+    """
+    if snapshot.manifest_list is not None:
+        return read_manifest_list(storage, snapshot.manifest_list)
+    return [inline_manifest(storage, location, snapshot) for location in snapshot.manifests or ()]
+
+
+def inline_manifest(storage: Storage, location: str, snapshot: Snapshot) -> ManifestFile:
+    """Describe a manifest that is named in the metadata; its counts are unknown.
+
+    Raises:
+        NotFoundError: There is no such file.
+        FormatError: It is corrupt.
+    """
+    data = storage.read(location)
+    header = read_header(data, location=location)
+    text = header.metadata.get("partition-spec-id", b"0")
+    if not text.isdigit() or len(text) > 9:
+        raise FormatError(f"the header's partition-spec-id is {text[:20]!r}", location=location, rule=_RULE)
+    return ManifestFile(
+        manifest_path=location,
+        manifest_length=len(data),
+        partition_spec_id=int(text),
+        sequence_number=0,
+        min_sequence_number=0,
+        added_snapshot_id=snapshot.snapshot_id,
+    )
