@@ -9,7 +9,6 @@ Spec: Iceberg spec, Table Metadata, Name Mapping Serialization; docs/formats/pai
 
 from __future__ import annotations
 
-import json
 import time
 import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -25,12 +24,12 @@ from skerry.iceberg.evolution.property_checks import check_properties
 from skerry.iceberg.handle import IcebergHandle
 from skerry.iceberg.manifests.manifest import EntryStatus, ManifestEntry
 from skerry.iceberg.metadata.arrow_schema import to_arrow_schema
-from skerry.iceberg.metadata.partition_spec import PartitionField, PartitionSpec
-from skerry.iceberg.metadata.pyiceberg_metadata import encode_metadata
+from skerry.iceberg.metadata.metadata_json import encode_metadata
+from skerry.iceberg.metadata.partition_spec import PARTITION_FIELD_ID_START, PartitionField, PartitionSpec
 from skerry.iceberg.metadata.schema import Schema
 from skerry.iceberg.metadata.sort_order import UNSORTED_SORT_ORDER
 from skerry.iceberg.metadata.state import TableState
-from skerry.iceberg.metadata.table_metadata import TableMetadataV2, TableMetadataV3
+from skerry.iceberg.metadata.table_metadata import TableMetadata
 from skerry.iceberg.metadata.transforms import IdentityTransform
 from skerry.iceberg.operations import SnapshotChange
 from skerry.iceberg.writing.bounds import encode_bounds
@@ -62,10 +61,8 @@ from skerry.table.work.tasks import Executor, FileTask, JobProgress, ProgressCal
 __all__ = ["IcebergDraft", "NewMetadata", "plan_iceberg", "publish_files"]
 
 _FORMATS: Final = ("parquet", "orc", "amudai")
-_FIRST_PARTITION_FIELD: Final = 1000
 _VERSION_WITH_VECTORS: Final = 3
 _BOUND_LENGTH: Final = 16
-_NO_SNAPSHOT: Final = -1
 _CACHED_INDEX_FILES: Final = 8
 
 
@@ -145,7 +142,7 @@ def plan_iceberg(
         names.add(file.schema_id, shape, file.location)
     spec = PartitionSpec(
         *(
-            PartitionField(column.id, _FIRST_PARTITION_FIELD + number, IdentityTransform(), column.name)
+            PartitionField(column.id, PARTITION_FIELD_ID_START + number, IdentityTransform(), column.name)
             for number, column in enumerate(state.schema.partition_fields)
         )
     )
@@ -300,30 +297,24 @@ class NewMetadata:
     def write_first(self) -> str:
         """Write the metadata file of the table before its first snapshot; returns its location."""
         draft = self._draft
-        common: dict[str, Any] = {
-            "location": draft.state.location,
-            "table_uuid": uuid.uuid4(),
-            "last_updated_ms": int(time.time() * 1000),
-            "last_column_id": max(draft.schema.highest_field_id, draft.state.schema.highest_field_id),
-            "schemas": [draft.schema],
-            "current_schema_id": draft.schema.schema_id,
-            "partition_specs": [draft.spec],
-            "default_spec_id": draft.spec.spec_id,
-            "last_partition_id": _FIRST_PARTITION_FIELD - 1 + len(draft.spec.fields),
-            "properties": dict(draft.properties),
-            "sort_orders": [UNSORTED_SORT_ORDER],
-            "default_sort_order_id": UNSORTED_SORT_ORDER.order_id,
-        }
-        if draft.format_version >= _VERSION_WITH_VECTORS:
-            found = json.loads(encode_metadata(TableMetadataV3(**common)))
-            nothing = None
-        else:
-            found = json.loads(TableMetadataV2(**common).model_dump_json())
-            nothing = _NO_SNAPSHOT
-        # PyIceberg omits it, Iceberg Java writes it, and Nessie's catalog requires it
-        data = json.dumps({**found, "current-snapshot-id": nothing}).encode()
+        metadata = TableMetadata(
+            format_version=draft.format_version,
+            table_uuid=uuid.uuid4(),
+            location=draft.state.location,
+            last_updated_ms=int(time.time() * 1000),
+            last_column_id=max(draft.schema.highest_field_id, draft.state.schema.highest_field_id),
+            schemas=(draft.schema,),
+            current_schema_id=draft.schema.schema_id,
+            partition_specs=(draft.spec,),
+            default_spec_id=draft.spec.spec_id,
+            last_partition_id=draft.spec.last_assigned_field_id,
+            properties=dict(draft.properties),
+            sort_orders=(UNSORTED_SORT_ORDER,),
+            default_sort_order_id=UNSORTED_SORT_ORDER.order_id,
+            next_row_id=0 if draft.format_version >= _VERSION_WITH_VECTORS else None,
+        )
         location = join(self._folder, f"00000-{uuid.uuid4()}.metadata.json")
-        self._storage.write(location, data)
+        self._storage.write(location, encode_metadata(metadata))
         return location
 
 

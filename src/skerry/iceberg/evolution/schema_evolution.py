@@ -11,22 +11,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from pyiceberg.table.update import (
+from skerry.errors import FormatError, SchemaError
+from skerry.iceberg.evolution.schema_draft import SchemaDraft
+from skerry.iceberg.metadata.arrow_schema import to_arrow_schema
+from skerry.iceberg.metadata.name_mapping import MappedField, NameMapping
+from skerry.iceberg.metadata.requirements import AssertCurrentSchemaId, AssertLastAssignedFieldId
+from skerry.iceberg.metadata.schema import Schema
+from skerry.iceberg.metadata.state import TableState
+from skerry.iceberg.metadata.table_updates import (
     AddSchemaUpdate,
-    AssertCurrentSchemaId,
-    AssertLastAssignedFieldId,
     RemovePropertiesUpdate,
     SetCurrentSchemaUpdate,
     SetPropertiesUpdate,
     TableUpdate,
 )
-
-from skerry.errors import FormatError, SchemaError
-from skerry.iceberg.evolution.schema_draft import SchemaDraft
-from skerry.iceberg.metadata.arrow_schema import to_arrow_schema
-from skerry.iceberg.metadata.name_mapping import MappedField, NameMapping
-from skerry.iceberg.metadata.schema import Schema
-from skerry.iceberg.metadata.state import TableState
 from skerry.iceberg.metadata.transforms import VoidTransform
 from skerry.iceberg.metadata.types import DateType, NestedField, children_of
 from skerry.iceberg.operations import MetadataChange
@@ -81,7 +79,7 @@ class ChangeSchema:
             check_columns(to_arrow_schema(after), base.properties)
             known = next((schema for schema in metadata.schemas if _is_same(schema, after)), None)
             if known is None:
-                updates.append(AddSchemaUpdate(schema_=after))
+                updates.append(AddSchemaUpdate(schema=after))
             updates.append(SetCurrentSchemaUpdate(schema_id=known.schema_id if known is not None else after.schema_id))
             updates += _property_updates(base, before, after)
         if not updates:
@@ -148,7 +146,7 @@ def _property_updates(base: TableState, before: Schema, after: Schema) -> list[T
         updates[COLUMNS_PROPERTY] = ",".join(name for name in listed if name is not None)
     result: list[TableUpdate] = []
     if removals := [name for name in removals if name not in updates]:
-        result.append(RemovePropertiesUpdate(removals=removals))
+        result.append(RemovePropertiesUpdate(removals=tuple(removals)))
     if updates:
         result.append(SetPropertiesUpdate(updates=updates))
     return result

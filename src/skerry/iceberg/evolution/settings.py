@@ -8,20 +8,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pyiceberg.table.update import (
+from skerry.errors import NotFoundError, SchemaError
+from skerry.iceberg.evolution.property_checks import check_properties
+from skerry.iceberg.metadata.requirements import AssertCurrentSchemaId, AssertDefaultSortOrderId
+from skerry.iceberg.metadata.state import TableState
+from skerry.iceberg.metadata.table_updates import (
     AddSortOrderUpdate,
-    AssertCurrentSchemaId,
-    AssertDefaultSortOrderId,
     RemovePropertiesUpdate,
     SetDefaultSortOrderUpdate,
     SetPropertiesUpdate,
     TableUpdate,
+    UpgradeFormatVersionUpdate,
 )
-
-from skerry.errors import NotFoundError, SchemaError
-from skerry.iceberg.evolution.property_checks import check_properties
-from skerry.iceberg.metadata.state import TableState
-from skerry.iceberg.metadata.updates import UpgradeUpdate
 from skerry.iceberg.operations import MetadataChange
 from skerry.iceberg.partitioning.sorting import sort_order
 from skerry.iceberg.writing.file_writers import AMUDAI, wants_shards
@@ -93,7 +91,7 @@ class ChangeProperties:
         updates: list[TableUpdate] = []
         changed = {name: value for name, value in self.updates.items() if before.get(name) != value}
         if self.removals:
-            updates.append(RemovePropertiesUpdate(removals=list(self.removals)))
+            updates.append(RemovePropertiesUpdate(removals=tuple(self.removals)))
         if changed:
             updates.append(SetPropertiesUpdate(updates=changed))
         return MetadataChange(tuple(updates)) if updates else None
@@ -158,4 +156,4 @@ class Upgrade:
             raise SchemaError(f"the table has format version {now} and cannot be downgraded to {self.format_version}")
         if self.format_version == now:
             return None
-        return MetadataChange((UpgradeUpdate(format_version=self.format_version),))
+        return MetadataChange((UpgradeFormatVersionUpdate(format_version=self.format_version),))

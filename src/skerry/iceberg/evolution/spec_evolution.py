@@ -8,19 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from pyiceberg.table.update import (
-    AddPartitionSpecUpdate,
+from skerry.errors import SchemaError
+from skerry.iceberg.metadata.partition_spec import PARTITION_FIELD_ID_START, PartitionField, PartitionSpec
+from skerry.iceberg.metadata.requirements import (
     AssertCurrentSchemaId,
     AssertDefaultSpecId,
     AssertLastAssignedPartitionId,
-    SetDefaultSpecUpdate,
-    TableUpdate,
 )
-
-from skerry.errors import SchemaError
-from skerry.iceberg.metadata.partition_spec import PARTITION_FIELD_ID_START, PartitionField, PartitionSpec
 from skerry.iceberg.metadata.schema import Schema
 from skerry.iceberg.metadata.state import TableState
+from skerry.iceberg.metadata.table_updates import AddPartitionSpecUpdate, SetDefaultSpecUpdate, TableUpdate
 from skerry.iceberg.metadata.transforms import (
     DayTransform,
     HourTransform,

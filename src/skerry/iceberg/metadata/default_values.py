@@ -1,64 +1,24 @@
-"""Default values that PyIceberg cannot read or write in metadata: of nanosecond timestamps, and of nested types.
+"""Default values that columns are given: checked to be what metadata can store and other readers can read.
 
-PyIceberg looks conversions up by type; ours are added to its table when this module is imported. A nested default is
-kept as JSON text: it is preserved when metadata is rewritten, and only a file without the column needs it.
-
-Spec: Iceberg spec, JSON single-value serialization.
+Spec: Iceberg spec, JSON single-value serialization, Default values.
 """
 
 from __future__ import annotations
 
-import json
-from typing import Any
+import re
+from typing import Any, Final
 
-from pyiceberg.conversions import from_json, to_json
-from pyiceberg.types import (
-    IcebergType,
-    ListType,
-    MapType,
-    NestedField,
-    StructType,
-    TimestampNanoType,
-    TimestamptzNanoType,
-)
+import pyarrow as pa
 
-from skerry.errors import SchemaError
+from skerry.errors import FormatError, SchemaError
 from skerry.iceberg.metadata.arrow_schema import to_arrow_type
-from skerry.table.predicate.literals import format_timestamp, parse_timestamp
+from skerry.iceberg.metadata.single_values import value_from_json, value_to_json
+from skerry.iceberg.metadata.types import IcebergType
 from skerry.table.rows.values import physical_value
 
 __all__ = ["checked_default"]
 
-
-def _nanoseconds_from_json(type_: IcebergType, value: Any) -> Any:
-    if not isinstance(value, str):
-        return value
-    nanoseconds, zoned = parse_timestamp(value)
-    if zoned is not isinstance(type_, TimestamptzNanoType):
-        raise ValueError(f"the default {value!r} of type {type_} has {'a' if zoned else 'no'} zone")
-    return nanoseconds
-
-
-def _nanoseconds_to_json(type_: IcebergType, value: Any) -> Any:
-    text = format_timestamp(value).replace(" ", "T")
-    return f"{text}+00:00" if isinstance(type_, TimestamptzNanoType) else text
-
-
-def _nested_from_json(type_: IcebergType, value: Any) -> Any:
-    return value if isinstance(value, str) else json.dumps(value)
-
-
-def _nested_to_json(type_: IcebergType, value: Any) -> Any:
-    return json.loads(value)
-
-
-for _types, _read, _write in (
-    ((TimestampNanoType, TimestamptzNanoType), _nanoseconds_from_json, _nanoseconds_to_json),
-    ((ListType, MapType, StructType), _nested_from_json, _nested_to_json),
-):
-    for _type in _types:
-        from_json.register(_type)(_read)
-        to_json.register(_type)(_write)
+_COMMON_YEAR: Final = re.compile(r"(?!0000)\d{4}-", re.ASCII)
 
 
 def checked_default(type_: IcebergType, value: Any, column: str) -> Any:
@@ -73,16 +33,17 @@ def checked_default(type_: IcebergType, value: Any, column: str) -> Any:
         Its physical value.
 
     Raises:
-        SchemaError: It does not fit the type, or JSON has no such value: NaN, infinities, years that PyIceberg's
-            readers do not support.
+        SchemaError: It does not fit the type, or JSON has no such value: NaN, infinities, and years before 1 or
+            after 9999, which PyIceberg does not read.
     """
-    physical = physical_value(to_arrow_type(type_), value)
+    arrow = to_arrow_type(type_)
+    physical = physical_value(arrow, value)
     try:
-        field = NestedField(1, "_", type_, initial_default=physical)
-        read = NestedField.model_validate_json(field.model_dump_json()).initial_default
-        kept = read is not None and physical_value(to_arrow_type(type_), read) == physical
-    except (ValueError, OverflowError, TypeError) as error:
+        written = value_to_json(type_, physical)
+        kept = value_from_json(type_, written, column) == physical
+    except (ValueError, FormatError) as error:
         raise SchemaError(f"column {column!r}: metadata cannot store the default {value!r}: {error}") from error
-    if not kept:
+    dated = pa.types.is_date(arrow) or pa.types.is_timestamp(arrow)
+    if not kept or (dated and not _COMMON_YEAR.match(written)):
         raise SchemaError(f"column {column!r}: metadata cannot store the default {value!r} of type {type_}")
     return physical

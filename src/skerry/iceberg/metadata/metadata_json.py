@@ -212,8 +212,7 @@ def _snapshots(found: JsonObject, version: int) -> tuple[Snapshot, ...]:
     _check_unique(found, "snapshots", "snapshot-id", [snapshot.snapshot_id for snapshot in snapshots])
     if version > 1 and any(snapshot.sequence_number is None for snapshot in snapshots):
         return tuple(
-            msgspec.structs.replace(one, sequence_number=0) if one.sequence_number is None else one
-            for one in snapshots
+            msgspec.structs.replace(one, sequence_number=0) if one.sequence_number is None else one for one in snapshots
         )
     return snapshots
 
@@ -279,7 +278,9 @@ def _check_references(found: JsonObject, metadata: TableMetadata) -> None:
             raise found.error(f"refs.{name}", f"there is no snapshot {ref.snapshot_id}")
     main = metadata.refs.get(MAIN_BRANCH)
     if main is not None and main.snapshot_id != current:
-        raise found.error(f"refs.{MAIN_BRANCH}", f"is snapshot {main.snapshot_id}, but current-snapshot-id is {current}")
+        raise found.error(
+            f"refs.{MAIN_BRANCH}", f"is snapshot {main.snapshot_id}, but current-snapshot-id is {current}"
+        )
     last = metadata.last_sequence_number
     for snapshot in metadata.snapshots if metadata.format_version > 1 else ():
         if (snapshot.sequence_number or 0) > last:

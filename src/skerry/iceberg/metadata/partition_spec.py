@@ -122,13 +122,13 @@ class PartitionSpec:
 
     @staticmethod
     def from_json(item: JsonObject) -> PartitionSpec:
-        """Read a spec; fields of version 1 that have no ids are numbered.
+        """Read a spec; one of version 1 without an id has 0, and its fields without ids are numbered.
 
         Raises:
             FormatError: An entry is missing or of the wrong type, or two fields have the same id.
         """
         fields = partition_fields(item, "fields")
-        return PartitionSpec(*fields, spec_id=item.integer("spec-id"), unknown=item.unknown(_SPEC_NAMES))
+        return PartitionSpec(*fields, spec_id=item.integer("spec-id", 0), unknown=item.unknown(_SPEC_NAMES))
 
     def to_json(self) -> dict[str, Any]:
         """The spec as in metadata."""

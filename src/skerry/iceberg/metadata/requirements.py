@@ -214,9 +214,7 @@ def _uuid(found: JsonObject) -> TableRequirement:
 _READERS: Final[dict[str, Callable[[JsonObject], TableRequirement]]] = {
     "assert-create": lambda _: AssertCreate(),
     "assert-table-uuid": _uuid,
-    "assert-ref-snapshot-id": lambda o: AssertRefSnapshotId(
-        ref=o.text("ref"), snapshot_id=o.long("snapshot-id", None)
-    ),
+    "assert-ref-snapshot-id": lambda o: AssertRefSnapshotId(ref=o.text("ref"), snapshot_id=o.long("snapshot-id", None)),
     "assert-last-assigned-field-id": lambda o: AssertLastAssignedFieldId(
         last_assigned_field_id=o.integer("last-assigned-field-id")
     ),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -11,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 
 from skerry.errors import FormatError, NotFoundError
-from skerry.iceberg.metadata.arrow_schema import readable_columns, to_arrow_schema, to_arrow_type
 from skerry.iceberg.metadata import name_mapping
+from skerry.iceberg.metadata.arrow_schema import readable_columns, to_arrow_schema
 from skerry.iceberg.metadata.name_mapping import MappedField
 from skerry.iceberg.metadata.schema import Schema, index_by_id
 from skerry.iceberg.metadata.snapshot import Snapshot, SnapshotRefType
@@ -30,7 +29,6 @@ from skerry.table.history import in_utc
 from skerry.table.predicate import Predicate, columns_of, conjuncts_of, parse
 from skerry.table.rows.metadata_columns import DELETED, with_metadata_columns
 from skerry.table.rows.schema import field_id
-from skerry.table.rows.values import physical_value
 from skerry.table.selection import check_snapshot, checked_limit, select_columns
 from skerry.table.table_scan import TableScan
 from skerry.table.work.read_ahead import default_threads
@@ -326,11 +324,9 @@ def _leaf_ids(field: pa.Field) -> Iterable[int]:
 
 
 def column_defaults(schema: Schema) -> dict[int, Any]:
-    """Initial defaults: values of rows that were written before the column was added; nested ones as in JSON."""
+    """Initial defaults by field id: the physical values of rows that were written before the column was added."""
     return {
-        number: physical_value(to_arrow_type(field.field_type), field.initial_default)
-        if field.field_type.is_primitive
-        else json.loads(field.initial_default)
+        number: field.initial_default
         for number, field in index_by_id(schema).items()
         if field.initial_default is not None
     }
