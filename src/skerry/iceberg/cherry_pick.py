@@ -12,14 +12,13 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pyiceberg.table.snapshots import Operation, Snapshot
-
 from skerry.errors import AlreadyExistsError, ConflictError, NotFoundError, UnsupportedError
 from skerry.iceberg.manifests.manifest import EntryStatus, ManifestEntry
 from skerry.iceberg.manifests.manifest_list import ManifestContent, read_manifest_list
 from skerry.iceberg.manifests.reader import read_manifest
 from skerry.iceberg.manifests.summary import operation_of, summary_of
 from skerry.iceberg.metadata.history import ancestors
+from skerry.iceberg.metadata.snapshot import Operation, Snapshot
 from skerry.iceberg.metadata.state import MAIN, TableState
 from skerry.iceberg.operations import MetadataChange, SnapshotChange
 from skerry.iceberg.refs import move_branch

@@ -17,13 +17,13 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyiceberg.table.snapshots import Snapshot
 
 from skerry.errors import ConflictError
 from skerry.iceberg.manifests.cache import shared_cache
 from skerry.iceberg.manifests.manifest import EntryStatus, ManifestEntry, encode_manifest
 from skerry.iceberg.manifests.manifest_list import ManifestContent, ManifestFile, manifest_codec, read_manifest_list
 from skerry.iceberg.manifests.reader import read_manifest
+from skerry.iceberg.metadata.snapshot import Snapshot
 from skerry.iceberg.metadata.state import TableState
 from skerry.iceberg.operations import SnapshotChange
 from skerry.table.properties import check_flag, whole_number

@@ -11,14 +11,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from pyiceberg.table.refs import SnapshotRefType
-from pyiceberg.table.snapshots import Snapshot
-from pyiceberg.table.update import AssertRefSnapshotId, RemoveSnapshotRefUpdate, SetSnapshotRefUpdate
-
 from skerry.errors import AlreadyExistsError, ConflictError, NotFoundError, SchemaError
 from skerry.iceberg.commit import set_branch
 from skerry.iceberg.metadata.history import ancestors, is_ancestor
+from skerry.iceberg.metadata.requirements import AssertRefSnapshotId
+from skerry.iceberg.metadata.snapshot import Snapshot, SnapshotRefType
 from skerry.iceberg.metadata.state import MAIN, TableState
+from skerry.iceberg.metadata.table_updates import RemoveSnapshotRefUpdate, SetSnapshotRefUpdate
 from skerry.iceberg.operations import MetadataChange
 from skerry.table.history import Retention, in_utc
 from skerry.table.rows.schema import nearest

@@ -11,13 +11,12 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
-from pyiceberg.table.refs import SnapshotRefType
-from pyiceberg.table.snapshots import Operation
 
 from skerry.errors import UnsupportedError
 from skerry.iceberg.cherry_pick import WAP_ENABLED_PROPERTY, WAP_ID, CherryPick, PublishStaged
 from skerry.iceberg.handle import IcebergHandle
 from skerry.iceberg.manifests.summary import operation_of, summary_of
+from skerry.iceberg.metadata.snapshot import Operation, SnapshotRefType
 from skerry.iceberg.planning.live_files import live_data_files
 from skerry.iceberg.reading.changes import Changes, changes
 from skerry.iceberg.reading.scan import Scan, scan

@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
-from pyiceberg.table.update import AssertRefSnapshotId, RemoveSnapshotRefUpdate, TableUpdate
-
 from skerry.errors import SchemaError
 from skerry.iceberg.metadata.history import ancestors
+from skerry.iceberg.metadata.requirements import AssertRefSnapshotId
+from skerry.iceberg.metadata.snapshot import SnapshotRef, SnapshotRefType
 from skerry.iceberg.metadata.state import MAIN, TableState
-from skerry.iceberg.metadata.updates import ExpireSnapshotsUpdate
+from skerry.iceberg.metadata.table_metadata import TableMetadata
+from skerry.iceberg.metadata.table_updates import RemoveSnapshotRefUpdate, RemoveSnapshotsUpdate, TableUpdate
 from skerry.iceberg.operations import MetadataChange
 from skerry.table.properties import whole_number
 
@@ -91,7 +90,7 @@ class ExpireSnapshots:
         plan = self.plan(base)
         updates: list[TableUpdate] = [RemoveSnapshotRefUpdate(ref_name=name) for name in plan.refs]
         if plan.snapshot_ids:
-            updates.append(ExpireSnapshotsUpdate(snapshot_ids=list(plan.snapshot_ids)))
+            updates.append(RemoveSnapshotsUpdate(snapshot_ids=list(plan.snapshot_ids)))
         if not updates:
             return None
         # a reference that moved in the meantime may retain other snapshots

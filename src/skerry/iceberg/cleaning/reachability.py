@@ -11,15 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.table.snapshots import Snapshot
-
 from skerry.errors import SkerryError
 from skerry.iceberg.manifests.manifest import EntryStatus, FileContent
 from skerry.iceberg.manifests.manifest_list import ManifestFile, decode_manifest_list
 from skerry.iceberg.manifests.reader import read_manifest
+from skerry.iceberg.metadata.snapshot import Snapshot
 from skerry.iceberg.metadata.state import TableState
 from skerry.iceberg.metadata.stray_metadata import decode_json
+from skerry.iceberg.metadata.table_metadata import TableMetadata
 from skerry.storage import Storage, file_key, is_within
 from skerry.table.reachability import FileKey
 from skerry.table.table_files import FileKind, TableFile

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from pyiceberg.table.metadata import TableMetadata
-
 from skerry.errors import NotFoundError
 from skerry.iceberg.cleaning.expiry import refuse_kept_files
 from skerry.iceberg.cleaning.reachability import FileReader, metadata_files, statistics_files
 from skerry.iceberg.handle import IcebergHandle
 from skerry.iceberg.metadata.stray_metadata import StrayMetadata, possible_states, read_stray, read_table_metadata
+from skerry.iceberg.metadata.table_metadata import TableMetadata
 from skerry.storage import Storage, file_key, join, name, parent
 from skerry.table.reachability import FileKey, TableKind
 from skerry.table.work.tasks import Executor, FileTask

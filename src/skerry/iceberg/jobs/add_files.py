@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
-from pyiceberg.transforms import VoidTransform
 
 from skerry.arguments import check_list
 from skerry.errors import AlreadyExistsError, SchemaError, SkerryError, UnsupportedError
@@ -21,6 +20,7 @@ from skerry.iceberg.evolution.settings import ChangeProperties
 from skerry.iceberg.handle import IcebergHandle
 from skerry.iceberg.jobs.analyze import catch_up
 from skerry.iceberg.metadata.state import MAIN, TableState
+from skerry.iceberg.metadata.transforms import VoidTransform
 from skerry.iceberg.operations import AppendFiles, SnapshotChange
 from skerry.iceberg.planning.live_files import live_data_files
 from skerry.iceberg.reading.scan import column_defaults, scan

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pyiceberg.table.snapshots import Snapshot
-
 from skerry.iceberg.handle import IcebergHandle
 from skerry.iceberg.jobs.sketch_files import FileSample, SketchTask, sketch_file
+from skerry.iceberg.metadata.snapshot import Snapshot
 from skerry.iceberg.metadata.state import MAIN, TableState
 from skerry.iceberg.reading.scan import scan
 from skerry.iceberg.statistics.published import freshness, latest_statistics

@@ -15,13 +15,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pyiceberg.table.snapshots import Snapshot
-
 from skerry.errors import CommitUnknownError, ConflictError, NotFoundError
 from skerry.iceberg.handle import IcebergHandle
 from skerry.iceberg.jobs.analyze import catch_up
 from skerry.iceberg.jobs.clustering import Clustering, clustered
 from skerry.iceberg.jobs.compact_plan import CompactRules, FileGroup, compact_rules, plan_groups
+from skerry.iceberg.metadata.snapshot import Snapshot
 from skerry.iceberg.metadata.sort_order import UNSORTED_SORT_ORDER, UNSORTED_SORT_ORDER_ID, SortOrder
 from skerry.iceberg.metadata.state import MAIN, TableState
 from skerry.iceberg.operations import RewriteFiles

@@ -11,8 +11,6 @@ import time
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from pyiceberg.table.snapshots import Snapshot
-
 from skerry.errors import NotFoundError
 from skerry.iceberg.cleaning.expiry import ExpireSnapshots, refuse_kept_files
 from skerry.iceberg.cleaning.reachability import (
@@ -24,6 +22,7 @@ from skerry.iceberg.cleaning.reachability import (
     statistics_files,
 )
 from skerry.iceberg.handle import IcebergHandle
+from skerry.iceberg.metadata.snapshot import Snapshot
 from skerry.iceberg.metadata.state import TableState
 from skerry.storage import file_key, is_within
 from skerry.table.history import in_utc

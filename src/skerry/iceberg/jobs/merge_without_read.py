@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pyarrow as pa
-from pyiceberg.partitioning import PartitionSpec
 
 from skerry.errors import UnsupportedError
 from skerry.iceberg.jobs.row_changes import ChangeRequest
 from skerry.iceberg.manifests.manifest import ManifestEntry
 from skerry.iceberg.manifests.manifest_list import ManifestContent, read_manifest_list
+from skerry.iceberg.metadata.partition_spec import PartitionSpec
 from skerry.iceberg.metadata.state import TableState
 from skerry.iceberg.operations import RowDelta
 from skerry.iceberg.operations.conflicts import Isolation

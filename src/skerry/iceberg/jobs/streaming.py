@@ -12,12 +12,12 @@ from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
-from pyiceberg.table.snapshots import Operation, Snapshot
 
 from skerry.errors import FormatError, NotFoundError, UnsupportedError
 from skerry.iceberg.handle import IcebergHandle
 from skerry.iceberg.manifests.summary import operation_of, summary_of
 from skerry.iceberg.metadata.history import ancestors
+from skerry.iceberg.metadata.snapshot import Operation, Snapshot
 from skerry.iceberg.metadata.state import TableState
 from skerry.iceberg.metadata.stray_metadata import read_table_metadata
 from skerry.iceberg.planning.changes import ChangePlanner

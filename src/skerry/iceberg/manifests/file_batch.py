@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from pyiceberg.partitioning import PartitionSpec
 
 from skerry.errors import FormatError
 from skerry.iceberg.manifests.avro_schemas import columns_by_id
+from skerry.iceberg.metadata.partition_spec import PartitionSpec
 from skerry.table.predicate import FieldMetrics
 from skerry.table.rows.schema import FIELD_ID_KEY
 

@@ -17,13 +17,13 @@ from enum import IntEnum
 from typing import Any
 
 import pyarrow as pa
-from pyiceberg.partitioning import PartitionSpec
-from pyiceberg.schema import Schema
 
 from skerry.avro import write_container
 from skerry.errors import FormatError
 from skerry.iceberg.manifests.avro_schemas import BLOCK_SIZE_BYTES, manifest_schema, partition_names
 from skerry.iceberg.manifests.manifest_list import FieldSummary, ManifestContent, ManifestFile
+from skerry.iceberg.metadata.partition_spec import PartitionSpec
+from skerry.iceberg.metadata.schema import Schema
 from skerry.iceberg.partitioning.partitions import partition_type
 from skerry.table.files.data_file import DataFile
 from skerry.table.rows.values import encode_value, is_uuid, physical_value

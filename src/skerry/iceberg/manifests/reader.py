@@ -17,8 +17,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import ValidationError as ModelError
 from pyiceberg.exceptions import ValidationError
-from pyiceberg.partitioning import PartitionField, PartitionSpec
-from pyiceberg.schema import Schema
 
 from skerry.avro import read_columns, read_header
 from skerry.errors import FormatError, SchemaError, UnsupportedError
@@ -34,6 +32,8 @@ from skerry.iceberg.manifests.avro_schemas import (
 from skerry.iceberg.manifests.file_batch import conform_partition
 from skerry.iceberg.manifests.manifest import EntryStatus, FileContent, ManifestEntry
 from skerry.iceberg.manifests.manifest_list import ManifestContent, ManifestFile
+from skerry.iceberg.metadata.partition_spec import PartitionField, PartitionSpec
+from skerry.iceberg.metadata.schema import Schema
 from skerry.storage import Storage, decode_json
 from skerry.table.files.data_file import DataFile
 from skerry.table.rows.schema import nearest

@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pyiceberg.table.snapshots import Operation, Snapshot, Summary
-
 from skerry._version import __version__
 from skerry.errors import SchemaError
 from skerry.iceberg.manifests.manifest import FileContent, ManifestEntry
+from skerry.iceberg.metadata.snapshot import Operation, Snapshot, Summary
 from skerry.table.rows.schema import nearest
 
 __all__ = ["ENGINE_NAME", "ENGINE_VERSION", "operation_of", "snapshot_summary", "summary_of"]

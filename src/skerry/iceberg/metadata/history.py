@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.table.snapshots import Snapshot
-
 from skerry.errors import FormatError
+from skerry.iceberg.metadata.snapshot import Snapshot
+from skerry.iceberg.metadata.table_metadata import TableMetadata
 
 __all__ = ["ancestors", "is_ancestor"]
 

@@ -7,16 +7,15 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyiceberg.partitioning import PartitionSpec
-from pyiceberg.schema import Schema
-from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.table.refs import SnapshotRefType
-from pyiceberg.table.snapshots import Snapshot
-from pyiceberg.table.statistics import StatisticsFile
-from pyiceberg.transforms import VoidTransform
 
 from skerry.errors import NotFoundError, SchemaError
 from skerry.iceberg.metadata.arrow_schema import to_arrow_schema
+from skerry.iceberg.metadata.partition_spec import PartitionSpec
+from skerry.iceberg.metadata.schema import Schema
+from skerry.iceberg.metadata.snapshot import Snapshot, SnapshotRefType
+from skerry.iceberg.metadata.statistics_file import StatisticsFile
+from skerry.iceberg.metadata.table_metadata import TableMetadata
+from skerry.iceberg.metadata.transforms import VoidTransform
 from skerry.storage import Storage, is_within, join
 from skerry.table.files.locations import OUTSIDE_PROPERTY
 from skerry.table.history import MAIN

@@ -17,10 +17,10 @@ from uuid import UUID
 
 from pydantic import ValidationError as ModelError
 from pyiceberg.exceptions import ValidationError
-from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
 
 from skerry.errors import FormatError, NotFoundError
 from skerry.iceberg.metadata.file_io import inflate_metadata
+from skerry.iceberg.metadata.table_metadata import TableMetadata, TableMetadataUtil
 from skerry.storage import Storage
 from skerry.table.work.tasks import FileTask
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pyiceberg.table.update import TableRequirement, TableUpdate
-
 from skerry.iceberg.manifests.manifest import ManifestEntry
+from skerry.iceberg.metadata.requirements import TableRequirement
 from skerry.iceberg.metadata.state import MAIN
+from skerry.iceberg.metadata.table_updates import TableUpdate
 from skerry.table.statistics.table_sample import SampleChange, TableSample
 from skerry.theta import ThetaSketch
 

@@ -18,7 +18,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyiceberg.table.snapshots import Operation, Snapshot
 
 from skerry.errors import ConflictError, SchemaError
 from skerry.iceberg.manifests.cache import METRIC_COLUMNS, shared_cache
@@ -28,6 +27,7 @@ from skerry.iceberg.manifests.manifest_list import ManifestContent, ManifestFile
 from skerry.iceberg.manifests.reader import partition_tuples, read_manifest
 from skerry.iceberg.manifests.summary import operation_of
 from skerry.iceberg.metadata.history import ancestors
+from skerry.iceberg.metadata.snapshot import Operation, Snapshot
 from skerry.iceberg.metadata.state import TableState
 from skerry.iceberg.partitioning.projection import project
 from skerry.iceberg.planning.metrics import column_metrics, partition_metrics

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pyiceberg.table.update import RemovePropertiesUpdate, SetPropertiesUpdate, TableUpdate
-
 from skerry.errors import SchemaError
 from skerry.iceberg.metadata.state import TableState
+from skerry.iceberg.metadata.table_updates import RemovePropertiesUpdate, SetPropertiesUpdate, TableUpdate
 from skerry.iceberg.operations.change import MetadataChange, SnapshotChange
 from skerry.table.commit import Operation
 from skerry.table.stream_batch import LastBatch, StreamBatch, has_batch

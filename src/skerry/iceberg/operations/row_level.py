@@ -11,11 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from pyiceberg.table.metadata import TableMetadataV1
-
 from skerry.errors import ConflictError, SchemaError
 from skerry.iceberg.manifests.manifest import EntryStatus, FileContent, ManifestEntry
 from skerry.iceberg.metadata.state import MAIN, TableState
+from skerry.iceberg.metadata.table_metadata import TableMetadataV1
 from skerry.iceberg.operations.change import DeleteKey, SnapshotChange
 from skerry.iceberg.operations.conflicts import Conflicts, Isolation
 from skerry.table.files.data_file import WrittenFile

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from pyiceberg.table.snapshots import Snapshot
-
+from skerry.iceberg.metadata.snapshot import Snapshot
 from skerry.iceberg.metadata.state import TableState
 from skerry.iceberg.planning.live_files import column_metrics, live_data_files
 from skerry.iceberg.reading.scan import Scan

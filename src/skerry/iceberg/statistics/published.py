@@ -13,14 +13,14 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
-from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.table.snapshots import Snapshot
-from pyiceberg.table.statistics import BlobMetadata as RegisteredBlob
-from pyiceberg.table.statistics import StatisticsFile
 
 from skerry.iceberg.manifests.summary import ENGINE_NAME, summary_of
 from skerry.iceberg.metadata.history import ancestors
+from skerry.iceberg.metadata.snapshot import Snapshot
 from skerry.iceberg.metadata.state import TableState
+from skerry.iceberg.metadata.statistics_file import BlobMetadata as RegisteredBlob
+from skerry.iceberg.metadata.statistics_file import StatisticsFile
+from skerry.iceberg.metadata.table_metadata import TableMetadata
 from skerry.iceberg.statistics.samples import add_sample
 from skerry.puffin import BlobMetadata, PuffinReader, PuffinWriter
 from skerry.storage import Storage

@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 import xxhash
-from pyiceberg.table.snapshots import Snapshot
 
 from skerry.errors import FormatError, NotFoundError, UnsupportedError
 from skerry.iceberg.metadata.history import ancestors
+from skerry.iceberg.metadata.snapshot import Snapshot
 from skerry.iceberg.metadata.state import TableState
 from skerry.iceberg.planning.planned_files import PlannedFiles
 from skerry.iceberg.reading.scan import column_defaults, scan_planner

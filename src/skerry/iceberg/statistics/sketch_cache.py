@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from pyiceberg.table.statistics import StatisticsFile
 
 from skerry.errors import FormatError, UnsupportedError
 from skerry.iceberg.manifests.batch_cache import BatchCache, version_of
 from skerry.iceberg.metadata.state import TableState
+from skerry.iceberg.metadata.statistics_file import StatisticsFile
 from skerry.iceberg.statistics.columns import column_freshness
 from skerry.iceberg.statistics.published import THETA_BLOB, described_blob, is_own
 from skerry.puffin import PuffinReader
