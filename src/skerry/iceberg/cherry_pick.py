@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 
 from skerry.errors import AlreadyExistsError, ConflictError, NotFoundError, UnsupportedError
 from skerry.iceberg.manifests.manifest import EntryStatus, ManifestEntry
-from skerry.iceberg.manifests.manifest_list import ManifestContent, read_manifest_list
+from skerry.iceberg.manifests.manifest_list import ManifestContent
 from skerry.iceberg.manifests.reader import read_manifest
+from skerry.iceberg.manifests.snapshot_manifests import read_manifests
 from skerry.iceberg.manifests.summary import operation_of, summary_of
 from skerry.iceberg.metadata.history import ancestors
 from skerry.iceberg.metadata.snapshot import Operation, Snapshot
@@ -179,7 +180,7 @@ def _added_entries(base: TableState, picked: Snapshot) -> tuple[ManifestEntry, .
         UnsupportedError: It added row-level deletes too.
     """
     added = []
-    for manifest in read_manifest_list(base.storage, picked.manifest_list):
+    for manifest in read_manifests(base.storage, picked):
         if manifest.added_snapshot_id != picked.snapshot_id:
             continue
         if manifest.content is not ManifestContent.DATA:

@@ -21,8 +21,9 @@ import pyarrow.compute as pc
 from skerry.errors import ConflictError
 from skerry.iceberg.manifests.cache import shared_cache
 from skerry.iceberg.manifests.manifest import EntryStatus, ManifestEntry, encode_manifest
-from skerry.iceberg.manifests.manifest_list import ManifestContent, ManifestFile, manifest_codec, read_manifest_list
+from skerry.iceberg.manifests.manifest_list import ManifestContent, ManifestFile, manifest_codec
 from skerry.iceberg.manifests.reader import read_manifest
+from skerry.iceberg.manifests.snapshot_manifests import read_manifests
 from skerry.iceberg.metadata.snapshot import Snapshot
 from skerry.iceberg.metadata.state import TableState
 from skerry.iceberg.operations import SnapshotChange
@@ -111,7 +112,7 @@ def write_manifests(
             retryable).
         FormatError: A manifest is corrupt, or an entry is invalid.
     """
-    listed = [] if parent is None else read_manifest_list(base.storage, parent.manifest_list)
+    listed = [] if parent is None else read_manifests(base.storage, parent)
     alive = [file for file in listed if file.has_live_files]
     writer = _Writer(base, snapshot_id, MergePolicy.from_properties(base.properties))
     removal = _Removal(base, change, writer)

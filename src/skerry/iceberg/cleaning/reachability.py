@@ -15,6 +15,7 @@ from skerry.errors import SkerryError
 from skerry.iceberg.manifests.manifest import EntryStatus, FileContent
 from skerry.iceberg.manifests.manifest_list import ManifestFile, decode_manifest_list
 from skerry.iceberg.manifests.reader import read_manifest
+from skerry.iceberg.manifests.snapshot_manifests import read_manifests
 from skerry.iceberg.metadata.snapshot import Snapshot
 from skerry.iceberg.metadata.state import TableState
 from skerry.iceberg.metadata.stray_metadata import decode_json
@@ -135,12 +136,18 @@ class FileReader:
             FormatError: A manifest list is corrupt.
             NotFoundError: A manifest list is missing.
         """
-        locations = list(dict.fromkeys(snapshot.manifest_list for snapshot in snapshots))
+        every = list(snapshots)
+        named = (snapshot.manifest_list for snapshot in every)
+        locations = list(dict.fromkeys(location for location in named if location is not None))
         missing = [location for location in locations if location not in self._lists]
         tasks = [FileTask(location, self._storage) for location in missing]
         self._lists.update(zip(missing, self._executor.map(read_list, tasks), strict=True))
         found = [self._lists[location] for location in locations]
         manifests = {file_key(manifest.manifest_path): manifest for _, named in found for manifest in named}
+        for snapshot in every:
+            if snapshot.manifest_list is None:
+                inline = read_manifests(self._storage, snapshot)
+                manifests |= {file_key(manifest.manifest_path): manifest for manifest in inline}
         return keyed(file for file, _ in found), manifests
 
     def live(self, manifests: Mapping[FileKey, ManifestFile]) -> dict[FileKey, TableFile]:

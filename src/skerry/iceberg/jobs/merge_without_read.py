@@ -16,7 +16,8 @@ import pyarrow as pa
 from skerry.errors import UnsupportedError
 from skerry.iceberg.jobs.row_changes import ChangeRequest
 from skerry.iceberg.manifests.manifest import ManifestEntry
-from skerry.iceberg.manifests.manifest_list import ManifestContent, read_manifest_list
+from skerry.iceberg.manifests.manifest_list import ManifestContent
+from skerry.iceberg.manifests.snapshot_manifests import read_manifests
 from skerry.iceberg.metadata.partition_spec import PartitionSpec
 from skerry.iceberg.metadata.state import TableState
 from skerry.iceberg.operations import RowDelta
@@ -120,7 +121,7 @@ def _specs_in_use(request: ChangeRequest, state: TableState) -> Sequence[Partiti
     Keys of an unpartitioned spec apply to the files of all specs.
     """
     snapshot = state.snapshot(request.ref)
-    listed = [] if snapshot is None else read_manifest_list(state.storage, snapshot.manifest_list)
+    listed = [] if snapshot is None else read_manifests(state.storage, snapshot)
     specs = state.metadata.specs()
     unpartitioned = [spec for spec in specs.values() if spec.is_unpartitioned()]
     if unpartitioned and any(not spec.is_unpartitioned() for spec in specs.values()):

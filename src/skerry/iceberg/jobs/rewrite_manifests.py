@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from skerry.iceberg.handle import IcebergHandle
-from skerry.iceberg.manifests.manifest_list import read_manifest_list
+from skerry.iceberg.manifests.snapshot_manifests import read_manifests
 from skerry.iceberg.metadata.state import MAIN
 from skerry.iceberg.operations import RewriteManifests
 from skerry.table.owned_files import after_publish
@@ -45,7 +45,7 @@ def rewrite_manifests(
         snapshot = table.commit(operation).branch(ref)
         assert snapshot is not None, "a rewrite of manifests creates a snapshot"
         with after_publish("counting the new manifests"):
-            listed = read_manifest_list(state.storage, snapshot.manifest_list)
+            listed = read_manifests(state.storage, snapshot)
             added = [manifest for manifest in listed if manifest.added_snapshot_id == snapshot.snapshot_id]
     return ManifestSummary(
         snapshot.snapshot_id if snapshot is not None else None,

@@ -22,6 +22,7 @@ from skerry.avro import write_container
 from skerry.errors import FormatError
 from skerry.iceberg.manifests.avro_schemas import BLOCK_SIZE_BYTES, manifest_schema, partition_names
 from skerry.iceberg.manifests.manifest_list import FieldSummary, ManifestContent, ManifestFile
+from skerry.iceberg.metadata.json_records import encode_json
 from skerry.iceberg.metadata.partition_spec import PartitionSpec
 from skerry.iceberg.metadata.schema import Schema
 from skerry.iceberg.partitioning.partitions import partition_type
@@ -152,9 +153,9 @@ def encode_manifest(
         raise FormatError("a manifest needs at least one entry", location=location, rule=_RULE)
     names = partition_names(partition)
     metadata = {
-        "schema": schema.model_dump_json(),
+        "schema": encode_json(schema.to_json()).decode(),
         "schema-id": str(schema.schema_id),
-        "partition-spec": "[" + ",".join(field.model_dump_json() for field in spec.fields) + "]",
+        "partition-spec": encode_json([field.to_json() for field in spec.fields]).decode(),
         "partition-spec-id": str(spec.spec_id),
         "format-version": str(format_version),
     }

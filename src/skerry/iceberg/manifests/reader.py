@@ -15,11 +15,9 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic import ValidationError as ModelError
-from pyiceberg.exceptions import ValidationError
 
 from skerry.avro import read_columns, read_header
-from skerry.errors import FormatError, SchemaError, UnsupportedError
+from skerry.errors import FormatError, SchemaError, SkerryError, UnsupportedError
 from skerry.iceberg.manifests.avro_schemas import (
     DATA_FILE_FIELDS,
     DATA_FILE_ID,
@@ -32,7 +30,8 @@ from skerry.iceberg.manifests.avro_schemas import (
 from skerry.iceberg.manifests.file_batch import conform_partition
 from skerry.iceberg.manifests.manifest import EntryStatus, FileContent, ManifestEntry
 from skerry.iceberg.manifests.manifest_list import ManifestContent, ManifestFile
-from skerry.iceberg.metadata.partition_spec import PartitionField, PartitionSpec
+from skerry.iceberg.metadata.json_object import JsonObject
+from skerry.iceberg.metadata.partition_spec import PartitionSpec, partition_fields
 from skerry.iceberg.metadata.schema import Schema
 from skerry.storage import Storage, decode_json
 from skerry.table.files.data_file import DataFile
@@ -77,7 +76,7 @@ class Manifest:
         Raises:
             FormatError: The header has none that can be parsed.
         """
-        return self._parse("schema", Schema.model_validate_json)
+        return self._parse("schema", lambda value: Schema.from_json(JsonObject(value, "schema")))
 
     @functools.cached_property
     def spec(self) -> PartitionSpec:
@@ -86,21 +85,17 @@ class Manifest:
         Raises:
             FormatError: The header has none that can be parsed.
         """
+        key = "partition-spec"
+        fields = self._parse(key, lambda value: partition_fields(JsonObject({key: value}), key))
+        return PartitionSpec(*fields, spec_id=self.file.partition_spec_id)
 
-        def parse(text: str) -> PartitionSpec:
-            fields = [PartitionField.model_validate(item) for item in decode_json(text)]
-            return PartitionSpec(*fields, spec_id=self.file.partition_spec_id)
-
-        return self._parse("partition-spec", parse)
-
-    def _parse(self, key: str, parse: Callable[[str], Any]) -> Any:
+    def _parse(self, key: str, parse: Callable[[Any], Any]) -> Any:
         try:
-            return parse(self.metadata[key].decode())
-        except (KeyError, ValueError, TypeError, ModelError, ValidationError) as error:
+            return parse(decode_json(self.metadata[key]))
+        except (KeyError, ValueError, SkerryError) as error:
+            problem = error.message if isinstance(error, SkerryError) else type(error).__name__
             raise FormatError(
-                f"the header's {key!r} cannot be parsed: {type(error).__name__}",
-                location=self.file.manifest_path,
-                rule=_RULE,
+                f"the header's {key!r} cannot be parsed: {problem}", location=self.file.manifest_path, rule=_RULE
             ) from error
 
     def __len__(self) -> int:

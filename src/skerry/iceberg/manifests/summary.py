@@ -11,7 +11,7 @@ from typing import Any
 from skerry._version import __version__
 from skerry.errors import SchemaError
 from skerry.iceberg.manifests.manifest import FileContent, ManifestEntry
-from skerry.iceberg.metadata.snapshot import Operation, Snapshot, Summary
+from skerry.iceberg.metadata.snapshot import Operation, Snapshot
 from skerry.table.rows.schema import nearest
 
 __all__ = ["ENGINE_NAME", "ENGINE_VERSION", "operation_of", "snapshot_summary", "summary_of"]
@@ -32,7 +32,7 @@ _TOTALS = (
 
 def operation_of(snapshot: Snapshot) -> Operation | None:
     """The operation of a snapshot; None if it is not recorded, as in old tables of version 1."""
-    return snapshot.summary.operation if snapshot.summary is not None else None
+    return snapshot.operation
 
 
 def summary_of(snapshot: Snapshot) -> Mapping[str, str]:
@@ -42,7 +42,7 @@ def summary_of(snapshot: Snapshot) -> Mapping[str, str]:
     """
     if snapshot.summary is None:
         return {}
-    return {key: str(value) for key, value in snapshot.summary.additional_properties.items()}
+    return {key: str(value) for key, value in snapshot.summary.items() if key != "operation"}
 
 
 def snapshot_summary(
@@ -52,7 +52,7 @@ def snapshot_summary(
     removed: Iterable[ManifestEntry],
     previous: Mapping[str, str] | None,
     properties: Mapping[str, str] | None = None,
-) -> Summary:
+) -> dict[str, str]:
     """The summary of a new snapshot.
 
     Args:
@@ -84,7 +84,7 @@ def snapshot_summary(
     summary["changed-partition-count"] = str(len(partitions))
     summary |= _totals(counters, previous)
     summary |= {ENGINE_NAME: "skerry", ENGINE_VERSION: __version__}
-    return Summary(kind, **(summary | dict(properties or {})))
+    return {"operation": kind.value, **summary, **(properties or {})}
 
 
 _ADDED = {

@@ -143,6 +143,10 @@ class Schema:
         """The dotted names of the fields at every depth."""
         return list(self._ids_by_name)
 
+    def identifier_field_names(self) -> list[str]:
+        """The dotted names of the columns that identify a row."""
+        return [self._names_by_id[number] for number in self.identifier_field_ids]
+
     @property
     def field_ids(self) -> set[int]:
         """The ids of the fields at every depth."""

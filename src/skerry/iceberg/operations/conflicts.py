@@ -23,8 +23,9 @@ from skerry.errors import ConflictError, SchemaError
 from skerry.iceberg.manifests.cache import METRIC_COLUMNS, shared_cache
 from skerry.iceberg.manifests.file_batch import conform_partition
 from skerry.iceberg.manifests.manifest import EntryStatus, FileContent, ManifestEntry
-from skerry.iceberg.manifests.manifest_list import ManifestContent, ManifestFile, read_manifest_list
+from skerry.iceberg.manifests.manifest_list import ManifestContent, ManifestFile
 from skerry.iceberg.manifests.reader import partition_tuples, read_manifest
+from skerry.iceberg.manifests.snapshot_manifests import read_manifests
 from skerry.iceberg.manifests.summary import operation_of
 from skerry.iceberg.metadata.history import ancestors
 from skerry.iceberg.metadata.snapshot import Operation, Snapshot
@@ -209,7 +210,7 @@ class Conflicts:
     def _listed(self) -> list[tuple[Snapshot, list[ManifestFile]]]:
         """The snapshots since the starting one, newest first, with their manifests; read on demand."""
         snapshots = tuple(_since(self._base, self._tip, self._ref, self._starting_snapshot_id))
-        return [(snapshot, read_manifest_list(self._base.storage, snapshot.manifest_list)) for snapshot in snapshots]
+        return [(snapshot, read_manifests(self._base.storage, snapshot)) for snapshot in snapshots]
 
     def _added_deletes(
         self, conflict_filter: Predicate | None = None
@@ -275,7 +276,7 @@ class Conflicts:
         if self._tip is None:
             return found
         wanted = pa.array(sorted(locations), pa.string())
-        for file in read_manifest_list(self._base.storage, self._tip.manifest_list):
+        for file in read_manifests(self._base.storage, self._tip):
             if file.content is ManifestContent.DATA and file.has_live_files:
                 files = self._read(file, "file_path", "partition")
                 files = files.filter(pc.is_in(files.column("file_path"), wanted))

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from skerry.iceberg.manifests.manifest_list import ManifestContent, ManifestFile, read_manifest_list
+from skerry.iceberg.manifests.manifest_list import ManifestContent, ManifestFile
+from skerry.iceberg.manifests.snapshot_manifests import read_manifests
 from skerry.iceberg.metadata.state import MAIN, TableState
 from skerry.iceberg.operations.change import SnapshotChange
 from skerry.table.properties import whole_number
@@ -61,7 +62,7 @@ class RewriteManifests:
         """
         target = whole_number(base.properties, _TARGET_PROPERTY, _TARGET_SIZE_BYTES)
         snapshot = base.branch(self.ref)
-        listed = [] if snapshot is None else read_manifest_list(base.storage, snapshot.manifest_list)
+        listed = [] if snapshot is None else read_manifests(base.storage, snapshot)
         groups: dict[tuple[ManifestContent, int], list[ManifestFile]] = {}
         for manifest in listed:
             if manifest.has_live_files:

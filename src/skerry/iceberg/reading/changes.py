@@ -112,7 +112,7 @@ class Changes(RowStream):
         self._rows_schema = chosen.schema
         self._predicate = chosen.predicate
         self._full_schema = Scan(state, None, schema).schema
-        names = [str(schema.find_column_name(number)) for number in schema.identifier_field_ids] if on is None else on
+        names = schema.identifier_field_names() if on is None else on
         self._key = tuple(_column(self._full_schema, name) for name in names)
         # rows of version 3 tables keep their id through every update
         self._by_row_id = on is None and not self._key and state.metadata.format_version >= 3
