@@ -90,7 +90,7 @@ class ExpireSnapshots:
         plan = self.plan(base)
         updates: list[TableUpdate] = [RemoveSnapshotRefUpdate(ref_name=name) for name in plan.refs]
         if plan.snapshot_ids:
-            updates.append(RemoveSnapshotsUpdate(snapshot_ids=list(plan.snapshot_ids)))
+            updates.append(RemoveSnapshotsUpdate(snapshot_ids=plan.snapshot_ids))
         if not updates:
             return None
         # a reference that moved in the meantime may retain other snapshots

@@ -78,5 +78,5 @@ def _noted(batch: StreamBatch, last: LastBatch | None) -> list[TableUpdate]:
         marks[_QUERY_PROPERTY + batch.stream] = batch.query
     updates: list[TableUpdate] = [SetPropertiesUpdate(updates=marks)]
     if batch.query is None and last is not None and last.query is not None:
-        updates.append(RemovePropertiesUpdate(removals=[_QUERY_PROPERTY + batch.stream]))
+        updates.append(RemovePropertiesUpdate(removals=(_QUERY_PROPERTY + batch.stream,)))
     return updates

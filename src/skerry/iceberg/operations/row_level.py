@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from skerry.errors import ConflictError, SchemaError
 from skerry.iceberg.manifests.manifest import EntryStatus, FileContent, ManifestEntry
 from skerry.iceberg.metadata.state import MAIN, TableState
-from skerry.iceberg.metadata.table_metadata import TableMetadataV1
 from skerry.iceberg.operations.change import DeleteKey, SnapshotChange
 from skerry.iceberg.operations.conflicts import Conflicts, Isolation
 from skerry.table.files.data_file import WrittenFile
@@ -246,7 +245,7 @@ class RewriteFiles:
     def _numbered(self, base: TableState) -> tuple[ManifestEntry, ...]:
         """The new files with the sequence number that they keep; version 1 has none."""
         entries, number = _entries(self.added), self.sequence_number
-        if number is None or isinstance(base.metadata, TableMetadataV1):
+        if number is None or base.metadata.format_version == 1:
             return entries
         last = base.metadata.last_sequence_number
         if number > last:

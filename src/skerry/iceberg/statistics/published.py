@@ -215,7 +215,7 @@ def write_statistics(
                 type=THETA_BLOB,
                 snapshot_id=snapshot.snapshot_id,
                 sequence_number=sequence_number,
-                fields=[field_id],
+                fields=(field_id,),
                 properties=properties,
             )
         )
@@ -227,7 +227,7 @@ def write_statistics(
         statistics_path=location,
         file_size_in_bytes=file_size,
         file_footer_size_in_bytes=footer_size,
-        blob_metadata=registered,
+        blob_metadata=tuple(registered),
     )
 
 
