@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyiceberg.catalog as pyiceberg_catalog
 
 from skerry.arguments import check_list, checked_texts
 from skerry.catalog.iceberg_tables import IcebergTables
@@ -31,6 +30,8 @@ from skerry.table.work.progress import Progress, progress_callback
 from skerry.table.work.tasks import Executor
 
 if TYPE_CHECKING:
+    import pyiceberg.catalog as pyiceberg_catalog
+
     from skerry.planner.explanation import QueryPlan
     from skerry.planner.ordering import JoinPlan
 
@@ -74,14 +75,14 @@ class Catalog:
 
     @property
     def iceberg_catalog(self) -> pyiceberg_catalog.Catalog:
-        """PyIceberg's object for the same catalog, for operations that only PyIceberg has.
+        """PyIceberg's object for the same catalog, for operations that only PyIceberg has; loaded on first use.
 
         Raises:
             UnsupportedError: The catalog cannot hold Iceberg tables.
         """
         store = self._store(ICEBERG)
         assert isinstance(store, IcebergTables)
-        return store.catalog
+        return store.pyiceberg()
 
     def __repr__(self) -> str:
         uri = self._properties.get("uri") or self._properties.get("warehouse")

@@ -8,24 +8,22 @@ from __future__ import annotations
 
 import json
 import os
-import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
-
-import pyiceberg.catalog as pyiceberg_catalog
-from pyiceberg.catalog.sql import SqlCatalog
-from sqlalchemy import URL
-from sqlalchemy.exc import OperationalError, ProgrammingError
+from typing import Any
 
 from skerry.arguments import check_list
 from skerry.catalog.catalog import Catalog
 from skerry.catalog.iceberg_tables import IcebergTables
 from skerry.catalog.paimon_tables import PaimonTables
-from skerry.catalog.sql_transactions import end_failed_transactions, is_locked
 from skerry.catalog.warehouse_origin import CATALOG_FILE, moved_from
-from skerry.errors import CatalogLockedError, NotFoundError, SkerryError, UnsupportedError
-from skerry.iceberg.commit import watch_metadata_writes
-from skerry.iceberg.metadata.loading import in_memory
+from skerry.errors import NotFoundError, SkerryError, UnsupportedError
+from skerry.iceberg.catalogs.base import IcebergCatalog
+from skerry.iceberg.catalogs.configuration import configured, configured_names
+from skerry.iceberg.catalogs.opening import open_catalog
+from skerry.iceberg.catalogs.sql import SqlCatalog
+from skerry.iceberg.catalogs.sql_dialects import SQLITE_TIMEOUT_S
+from skerry.iceberg.catalogs.sql_url import SqlUrl
 from skerry.storage import ALLOWED_LOCATIONS, MOVED_FROM, MOVED_TO, absolute, file_key, redact
 from skerry.table.rows.schema import nearest
 
@@ -33,10 +31,6 @@ __all__ = ["connect"]
 
 EMBEDDED_NAME = "skerry"
 PAIMON_WAREHOUSE = "paimon.warehouse"
-FILE_IO = "skerry.iceberg.metadata.file_io.SkerryFileIO"
-# How long a writer waits for another one's lock on the SQLite file. A commit holds it for milliseconds; one that has
-# timed out is retried, as after a lost race.
-_SQLITE_TIMEOUT_S = 10
 
 _SQL_SCHEMES = ("sqlite", "postgresql", "mysql")
 _OBJECT_STORES = ("memory", "s3", "s3a", "gs", "gcs", "abfs", "abfss", "az")
@@ -73,15 +67,15 @@ def connect(
         UnsupportedError: The target's scheme is none of the above.
     """
     text = os.fspath(target)
-    options = {"py-io-impl": FILE_IO, **_allowing(allowed_locations), **properties}
+    options = {**_allowing(allowed_locations), **properties}
     scheme, separator, _ = text.partition("://")
     scheme = scheme.lower()
     if separator and scheme != "file":
         return _connect_uri(text, scheme, options)
     if not separator and _is_bare_name(text):
-        known = pyiceberg_catalog.list_catalogs()
+        known = configured_names()
         if text.lower() in known:
-            return _open(text, options)
+            return _open(text, {**configured(text), **options})
         if not Path(text).is_dir() and not create:
             raise NotFoundError(
                 f"{text!r} is neither a folder nor a catalog in PyIceberg's configuration{nearest(text, known)}"
@@ -105,7 +99,7 @@ def _connect_uri(text: str, scheme: str, options: dict[str, str]) -> Catalog:
     if scheme.split("+", maxsplit=1)[0] in _SQL_SCHEMES:
         if "warehouse" not in options:
             raise SkerryError(f"a SQL catalog needs a warehouse folder: connect({redact(text)!r}, warehouse='…')")
-        return _open(options.pop("name", EMBEDDED_NAME), {"type": "sql", "uri": _with_timeout(text), **options})
+        return _open(options.pop("name", EMBEDDED_NAME), {"type": "sql", "uri": text, **options})
     if scheme in _OBJECT_STORES:
         warehouse = {**options, "warehouse": text}
         return Catalog(EMBEDDED_NAME, warehouse, None, PaimonTables(text, options))
@@ -113,12 +107,6 @@ def _connect_uri(text: str, scheme: str, options: dict[str, str]) -> Catalog:
         f"cannot connect to {redact(text)}: expected a folder, a configured name, or a URI that begins with "
         "rest+https://, rest+http://, sqlite:// or postgresql://"
     )
-
-
-def _with_timeout(uri: str) -> str:
-    if not uri.startswith("sqlite") or "timeout=" in uri:
-        return uri
-    return f"{uri}{'&' if '?' in uri else '?'}timeout={_SQLITE_TIMEOUT_S}"
 
 
 def _connect_folder(text: str, options: dict[str, str], *, create: bool) -> Catalog:
@@ -129,38 +117,15 @@ def _connect_folder(text: str, options: dict[str, str], *, create: bool) -> Cata
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise SkerryError(f"cannot create the warehouse folder: {error}", location=str(folder)) from None
-    uri = URL.create("sqlite", database=str(folder / CATALOG_FILE), query={"timeout": str(_SQLITE_TIMEOUT_S)})
-    return _open(
-        EMBEDDED_NAME, {"type": "sql", "uri": uri.render_as_string(), "warehouse": f"file://{folder}", **options}
-    )
+    uri = str(SqlUrl("sqlite", str(folder / CATALOG_FILE), options=(("timeout", f"{SQLITE_TIMEOUT_S:g}"),)))
+    return _open(EMBEDDED_NAME, {"type": "sql", "uri": uri, "warehouse": f"file://{folder}", **options})
 
 
-def _open(name: str, options: dict[str, str]) -> Catalog:
-    """Load the PyIceberg catalog; retry if another process is creating the tables of a new SQL catalog."""
-    try:
-        try:
-            catalog = pyiceberg_catalog.load_catalog(name, **options)
-        except (OperationalError, ProgrammingError) as error:
-            if is_locked(error.orig):
-                raise
-            catalog = pyiceberg_catalog.load_catalog(name, **options)
-    except (OperationalError, ProgrammingError, sqlite3.Error) as error:
-        cause = getattr(error, "orig", None) or error
-        if is_locked(cause):
-            raise CatalogLockedError(
-                "catalog locked by another process", location=redact(options.get("uri", name))
-            ) from None
-        raise SkerryError(f"cannot open catalog {name!r}: {cause}", location=redact(options.get("uri", name))) from None
-    except Exception as error:
-        raise SkerryError(
-            f"cannot open catalog {name!r}: {type(error).__name__}: {error}", location=redact(options.get("uri", name))
-        ) from error
+def _open(name: str, options: dict[str, Any]) -> Catalog:
+    catalog = open_catalog(name, options)
     if isinstance(catalog, SqlCatalog):
-        end_failed_transactions(catalog.engine)
         _notice_move(catalog)
-    return Catalog(
-        str(catalog.name), catalog.properties, IcebergTables(watch_metadata_writes(catalog)), _paimon_tables(catalog)
-    )
+    return Catalog(catalog.name, catalog.properties, IcebergTables(catalog), _paimon_tables(catalog))
 
 
 def _notice_move(catalog: SqlCatalog) -> None:
@@ -169,24 +134,24 @@ def _notice_move(catalog: SqlCatalog) -> None:
     Raises:
         CatalogLockedError: Another process has locked the catalog's database.
     """
-    url = catalog.engine.url
-    if catalog.engine.dialect.name != "sqlite" or in_memory(url):
+    path = catalog.database.path
+    if path is None:
         return
-    folder, name = os.path.split(os.path.abspath(str(url.database)))  # noqa: PTH100  links stay what they are
-    warehouse = catalog.properties.get("warehouse", "")
+    folder, name = os.path.split(path)
+    warehouse = str(catalog.properties.get("warehouse", ""))
     is_warehouse = name == CATALOG_FILE and file_key(warehouse) == file_key(folder)
-    move = moved_from(catalog.engine, folder, is_warehouse=is_warehouse)
+    move = moved_from(catalog.database, folder, is_warehouse=is_warehouse)
     if move is not None:
         catalog.properties |= {MOVED_FROM: "\n".join(move.sources), MOVED_TO: move.target}
 
 
-def _paimon_tables(catalog: pyiceberg_catalog.Catalog) -> PaimonTables | None:
+def _paimon_tables(catalog: IcebergCatalog) -> PaimonTables | None:
     """Paimon tables in the warehouse folder of a SQL catalog, or in the folder that is named for them.
 
     Other catalogs hand out credentials by table and name warehouses as they like: there the folder must be named.
     """
     warehouse = catalog.properties.get(PAIMON_WAREHOUSE)
-    if warehouse is None and isinstance(catalog, SqlCatalog):
+    if warehouse is None and catalog.keeps_warehouse:
         warehouse = catalog.properties.get("warehouse")
     if warehouse is None:
         return None

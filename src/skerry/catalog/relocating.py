@@ -11,15 +11,13 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-from pyiceberg.catalog.sql import SqlCatalog
-from sqlalchemy import Connection, text
 
 from skerry.catalog.iceberg_tables import IcebergTables
 from skerry.catalog.paimon_tables import PaimonTables
 from skerry.catalog.warehouse_origin import CATALOG_FILE, record_folder
 from skerry.errors import ConflictError, NotFoundError, SkerryError, UnsupportedError
+from skerry.iceberg.catalogs.sql import SqlCatalog
+from skerry.iceberg.catalogs.sql_database import SqlConnection
 from skerry.iceberg.relocation import RelocatedTable, concerns_table, relocate_table
 from skerry.paimon.relocation import relocate_paimon_table
 from skerry.storage import MOVED_FROM, MOVED_TO, Move, Storage, is_within, local_path, move_of
@@ -28,19 +26,18 @@ from skerry.table.work.tasks import JobProgress, ProgressCallback
 
 __all__ = ["relocatable", "relocate_catalog"]
 
-_ROWS = text(
+_ROWS = (
     "SELECT catalog_name, table_namespace, table_name, metadata_location FROM iceberg_tables "
     "ORDER BY table_namespace, table_name, catalog_name"
 )
-_SWITCH = text(
-    "UPDATE iceberg_tables SET metadata_location = :new, previous_metadata_location = NULL "
-    "WHERE catalog_name = :catalog AND table_namespace = :namespace AND table_name = :name "
-    "AND metadata_location = :old"
+_SWITCH = (
+    "UPDATE iceberg_tables SET metadata_location = ?, previous_metadata_location = NULL "
+    "WHERE catalog_name = ? AND table_namespace = ? AND table_name = ? AND metadata_location = ?"
 )
-_PROPERTIES = text("SELECT catalog_name, namespace, property_key, property_value FROM iceberg_namespace_properties")
-_SET_PROPERTY = text(
-    "UPDATE iceberg_namespace_properties SET property_value = :value "
-    "WHERE catalog_name = :catalog AND namespace = :namespace AND property_key = :key"
+_PROPERTIES = "SELECT catalog_name, namespace, property_key, property_value FROM iceberg_namespace_properties"
+_SET_PROPERTY = (
+    "UPDATE iceberg_namespace_properties SET property_value = ? "
+    "WHERE catalog_name = ? AND namespace = ? AND property_key = ?"
 )
 
 
@@ -65,7 +62,7 @@ def relocatable(tables: IcebergTables | None) -> SqlCatalog:
         UnsupportedError: It is another kind of catalog.
     """
     catalog = None if tables is None else tables.catalog
-    if not isinstance(catalog, SqlCatalog) or catalog.engine.dialect.name != "sqlite":
+    if not isinstance(catalog, SqlCatalog) or catalog.database.path is None:
         raise UnsupportedError("only the warehouse of a folder, with its own catalog.db, can be relocated")
     return catalog
 
@@ -93,8 +90,8 @@ def relocate_catalog(
         return RelocationSummary("", catalog.properties.get("warehouse", ""), (), dry_run)
     folder = str(local_path(move.target))
     _refuse_shared(move, folder)
-    with catalog.engine.connect() as connection:
-        rows = [_Row(*map(str, row)) for row in connection.execute(_ROWS) if row[3] is not None]
+    with catalog.database.reading() as connection:
+        rows = [_Row(*map(str, row)) for row in connection.rows(_ROWS) if row[3] is not None]
     storage = Storage(catalog.properties)
     moved = [row for row in rows if _is_concerned(storage, row, move)]
     for row in rows:
@@ -115,7 +112,7 @@ def relocate_catalog(
     if paimon is not None:
         done += _relocate_paimon(paimon, move, dry_run=dry_run)
     if not dry_run:
-        with catalog.engine.begin() as connection:
+        with catalog.database.writing() as connection:
             _switch(connection, switch, move)
             record_folder(connection, folder)
         for key in (MOVED_FROM, MOVED_TO):
@@ -176,25 +173,22 @@ def _is_concerned(storage: Storage, row: _Row, move: Move) -> bool:
         return False
 
 
-def _switch(connection: Connection, tables: list[tuple[_Row, str]], move: Move) -> None:
+def _switch(connection: SqlConnection, tables: list[tuple[_Row, str]], move: Move) -> None:
     """Update the rows of tables and namespaces to the new location, in one transaction with what follows.
 
     Raises:
         ConflictError: A row has changed.
     """
     for row, new in tables:
-        values: dict[str, Any] = {"catalog": row.catalog, "namespace": row.namespace, "name": row.name}
-        changed = connection.execute(_SWITCH, {**values, "old": row.metadata_location, "new": new})
-        if changed.rowcount != 1:
+        key = (row.catalog, row.namespace, row.name, row.metadata_location)
+        if connection.change(_SWITCH, (new, *key)) != 1:
             raise ConflictError(
                 f"table {row.table!r} was changed in the meantime; nothing was switched, relocate again",
                 retryable=False,
             )
-    for catalog, namespace, key, value in list(connection.execute(_PROPERTIES)):
+    for catalog, namespace, name, value in connection.rows(_PROPERTIES):
         if "/" in value and move(value) != value:
-            connection.execute(
-                _SET_PROPERTY, {"value": move(value), "catalog": catalog, "namespace": namespace, "key": key}
-            )
+            connection.change(_SET_PROPERTY, (move(value), catalog, namespace, name))
 
 
 def _originals(move: Move) -> list[Path]:

@@ -12,34 +12,32 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from sqlalchemy import Connection, Engine, text
-from sqlalchemy.exc import DBAPIError
-
-from skerry.errors import CatalogLockedError
+from skerry.errors import CatalogLockedError, CommitUnknownError, NotFoundError, StorageError
+from skerry.iceberg.catalogs.sql_database import SqlConnection, SqlDatabase
 from skerry.storage import Move, local_path
 
 __all__ = ["CATALOG_FILE", "metadata_locations", "moved_from", "record_folder"]
 
 CATALOG_FILE = "catalog.db"
-_READ = text("SELECT place FROM skerry_warehouse")
-_CREATE = text("CREATE TABLE IF NOT EXISTS skerry_warehouse (place VARCHAR(4096) NOT NULL PRIMARY KEY)")
-_FORGET = text("DELETE FROM skerry_warehouse")
-_WRITE = text("INSERT OR IGNORE INTO skerry_warehouse (place) VALUES (:place)")
-_TABLES = text("SELECT metadata_location FROM iceberg_tables WHERE metadata_location IS NOT NULL")
+_READ = "SELECT place FROM skerry_warehouse"
+_CREATE = "CREATE TABLE IF NOT EXISTS skerry_warehouse (place VARCHAR(4096) NOT NULL PRIMARY KEY)"
+_FORGET = "DELETE FROM skerry_warehouse"
+_WRITE = "INSERT OR IGNORE INTO skerry_warehouse (place) VALUES (?)"
+_TABLES = "SELECT metadata_location FROM iceberg_tables WHERE metadata_location IS NOT NULL"
 
 
-def moved_from(engine: Engine, folder: str, *, is_warehouse: bool) -> Move | None:
+def moved_from(database: SqlDatabase, folder: str, *, is_warehouse: bool) -> Move | None:
     """Find out whether a folder was copied or moved since its catalog was created; record it if nothing is recorded.
 
     Args:
-        engine: The engine of the SQLite catalog in the folder.
+        database: The SQLite database in the folder.
         folder: The folder, as an absolute path.
         is_warehouse: Whether its tables are in it too. If not, only the record counts.
 
     Returns:
         From where to where; None if the folder is where it was created.
     """
-    with engine.connect() as connection:
+    with database.reading() as connection:
         origins = _recorded(connection)
         if any(_is_same_folder(origin, folder) for origin in origins) or not (origins or is_warehouse):
             return None
@@ -49,31 +47,31 @@ def moved_from(engine: Engine, folder: str, *, is_warehouse: bool) -> Move | Non
     if has_tables and not any(_is_same_folder(origin, folder) for origin in origins):
         return Move(tuple(f"file://{origin}" for origin in origins), f"file://{folder}")
     with (
-        suppress(DBAPIError, CatalogLockedError),
-        engine.begin() as connection,
+        suppress(StorageError, CatalogLockedError, CommitUnknownError),
+        database.writing() as connection,
     ):  # otherwise the tables' locations would be decisive again
         record_folder(connection, folder)
     return None
 
 
-def _recorded(connection: Connection) -> list[str]:
+def _recorded(connection: SqlConnection) -> list[str]:
     try:
-        return [str(origin) for origin in connection.execute(_READ).scalars()]
-    except DBAPIError:  # there is no such table
+        return [str(origin) for (origin,) in connection.rows(_READ)]
+    except NotFoundError:  # there is no such table
         return []
 
 
-def metadata_locations(connection: Connection) -> list[str]:
+def metadata_locations(connection: SqlConnection) -> list[str]:
     """The metadata files of all Iceberg tables and views, under every catalog name."""
-    return [str(location) for location in connection.execute(_TABLES).scalars()]
+    return [str(location) for (location,) in connection.rows(_TABLES)]
 
 
-def record_folder(connection: Connection, folder: str) -> None:
+def record_folder(connection: SqlConnection, folder: str) -> None:
     """Record the folder of a catalog, replacing any other."""
-    connection.execute(_CREATE)
-    connection.execute(_FORGET)
+    connection.change(_CREATE)
+    connection.change(_FORGET)
     for origin in dict.fromkeys((folder, os.path.realpath(folder))):
-        connection.execute(_WRITE, {"place": origin})
+        connection.change(_WRITE, (origin,))
 
 
 def _is_same_folder(origin: str, folder: str) -> bool:

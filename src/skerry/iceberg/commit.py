@@ -14,19 +14,8 @@ import time
 import uuid
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any
 
-from pyiceberg.catalog import Catalog, MetastoreCatalog
-from pyiceberg.exceptions import (
-    BadRequestError,
-    CommitFailedException,
-    ForbiddenError,
-    NoSuchTableError,
-    UnauthorizedError,
-)
-from pyiceberg.table import Table as CatalogTable
 from pyiceberg.table.metadata import TableMetadata, TableMetadataV1, TableMetadataV3
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot
@@ -40,18 +29,18 @@ from pyiceberg.table.update import (
 )
 
 from skerry.errors import (
-    CatalogLockedError,
     CommitUnknownError,
     ConflictError,
     NotFoundError,
     SkerryError,
     UnsupportedError,
 )
+from skerry.iceberg.catalogs.base import CatalogTable, IcebergCatalog, Identifier, MetadataWrite
+from skerry.iceberg.catalogs.loading import load_state, read_back, state_of
 from skerry.iceberg.manifest_changes import write_manifests
 from skerry.iceberg.manifests.manifest_list import encode_manifest_list, manifest_codec
 from skerry.iceberg.manifests.summary import snapshot_summary, summary_of
-from skerry.iceberg.metadata.loading import load_state, read_back
-from skerry.iceberg.metadata.pyiceberg_metadata import install, next_row_id
+from skerry.iceberg.metadata.pyiceberg_metadata import next_row_id
 from skerry.iceberg.metadata.state import TableState
 from skerry.iceberg.metadata.updates import NextSnapshotUpdate
 from skerry.iceberg.operations import MetadataChange, SnapshotChange
@@ -63,56 +52,9 @@ from skerry.table.owned_files import OwnedFiles, after_publish
 from skerry.table.statistics.table_sample import TableSample
 from skerry.theta import ThetaSketch
 
-__all__ = ["IcebergTarget", "StagedCommit", "watch_metadata_writes"]
+__all__ = ["IcebergTarget", "StagedCommit"]
 
 DELETE_METADATA_PROPERTY = "write.metadata.delete-after-commit.enabled"
-# A catalog returns these before it changes anything.
-_REFUSED = (NoSuchTableError, BadRequestError, UnauthorizedError, ForbiddenError)
-
-
-@dataclass
-class _MetadataWrite:
-    """The metadata file that a metastore catalog writes just before it sends its compare-and-swap.
-
-    Args:
-        files: Owns it.
-        location: Its location, once the catalog begins to write it.
-        predecessor: The metadata file that the compare-and-swap expects.
-        is_complete: Whether it has been written, so that the compare-and-swap may have been sent.
-    """
-
-    files: OwnedFiles
-    location: str | None = None
-    predecessor: str | None = None
-    is_complete: bool = False
-
-
-_metadata_write: ContextVar[_MetadataWrite | None] = ContextVar("_metadata_write", default=None)
-
-
-def watch_metadata_writes(catalog: Catalog) -> Catalog:
-    """Make a catalog instance write version 3 metadata, and report each metadata file to the commit in progress.
-
-    A metastore catalog (SQL, Hive, Glue) writes the new metadata file and then compares and swaps its location. An
-    error before the file was written cannot have changed the table; an error after it can.
-    """
-    install(catalog)
-    if isinstance(catalog, MetastoreCatalog):
-        write = catalog._write_metadata
-
-        def watched(metadata: TableMetadata, io: Any, metadata_path: str) -> None:
-            commit = _metadata_write.get()
-            if commit is not None:
-                commit.files.add(metadata_path)
-                commit.location = metadata_path
-                log = metadata.metadata_log
-                commit.predecessor = log[-1].metadata_file if log else None
-            write(metadata, io, metadata_path)
-            if commit is not None:
-                commit.is_complete = True
-
-        catalog._write_metadata = watched  # type: ignore[method-assign]
-    return catalog
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +74,7 @@ class StagedCommit:
     base: TableState
     updates: tuple[TableUpdate, ...]
     requirements: tuple[TableRequirement, ...]
-    metadata_write: _MetadataWrite
+    metadata_write: MetadataWrite
     named: tuple[str, ...] = ()
     snapshot: Snapshot | None = None
     statistics_path: str | None = None
@@ -196,12 +138,12 @@ class IcebergTarget:
     """An Iceberg table as a target of the commit loop.
 
     Args:
-        catalog: PyIceberg catalog that holds the table.
+        catalog: The catalog that holds the table.
         identifier: Namespace parts and table name.
         table_uuid: The expected table; None for any table of that name.
     """
 
-    def __init__(self, catalog: Catalog, identifier: tuple[str, ...], table_uuid: uuid.UUID | None = None) -> None:
+    def __init__(self, catalog: IcebergCatalog, identifier: Identifier, table_uuid: uuid.UUID | None = None) -> None:
         self.catalog = catalog
         self.identifier = identifier
         self._table_uuid = table_uuid
@@ -237,57 +179,41 @@ class IcebergTarget:
 
     def publish(self, staged: StagedCommit) -> TableState:
         """Send the catalog update and classify the outcome: committed, conflict, refused, unknown."""
-        base = staged.base
-        is_metastore = isinstance(self.catalog, MetastoreCatalog)
-        token = _metadata_write.set(staged.metadata_write)
+        base, write = staged.base, staged.metadata_write
+        table = CatalogTable(self.identifier, base.metadata, base.metadata_location, base.config)
         try:
-            response = self.catalog.commit_table(base.handle, staged.requirements, staged.updates)
-        except CommitFailedException as error:
+            committed = self.catalog.commit_table(table, staged.requirements, staged.updates, write)
+        except ConflictError as error:
             return self._lost(staged, error)
-        except CatalogLockedError:
+        except CommitUnknownError:
             raise
-        except _REFUSED as error:
-            raise self._refusal(base, error, f"the catalog refused the commit: {error}") from error
+        except SkerryError as error:
+            raise self._refusal(base, error) from error
         except BaseException as error:
-            if is_metastore and not staged.metadata_write.is_complete:
-                if not isinstance(error, Exception):
-                    raise NotPublishedError(error) from error.__cause__
-                raise self._refusal(base, error, f"the commit failed before it was sent: {error}") from error
-            if not isinstance(error, Exception):
+            if write.may_have_effect:
                 raise
-            raise CommitUnknownError(
-                f"the commit may or may not have happened: {type(error).__name__}: {error}", location=base.name
-            ) from error
-        finally:
-            _metadata_write.reset(token)
-        _check_references(staged, response.metadata)
-        if is_metastore:  # a REST catalog's server deletes its files itself
+            raise NotPublishedError(error) from error.__cause__
+        _check_references(staged, committed.metadata)
+        if self.catalog.writes_metadata:  # a server deletes its files itself
             with after_publish("deleting old metadata files"):
-                _delete_old_metadata(base, response.metadata)
-        handle = CatalogTable(
-            identifier=self.identifier,
-            metadata=response.metadata,
-            metadata_location=response.metadata_location,
-            io=base.handle.io,
-            catalog=self.catalog,
-            config=base.handle.config,
-        )
-        return TableState(base.name, response.metadata, response.metadata_location, base.storage, handle)
+                _delete_old_metadata(base, committed.metadata)
+        return state_of(committed, base.storage)
 
-    def _lost(self, staged: StagedCommit, error: CommitFailedException) -> TableState:
-        """The state with the change after all, if a client or proxy repeated the request to a REST catalog.
+    def _lost(self, staged: StagedCommit, error: ConflictError) -> TableState:
+        """The state with the change after all, if a client or proxy repeated the request to a server.
 
         Raises:
             ConflictError: Another writer was first.
         """
-        if not isinstance(self.catalog, MetastoreCatalog):
+        if not self.catalog.writes_metadata:
             with suppress(ConflictError):
                 published = self.find_published(staged)
                 if published is not None:
                     return published
-        raise ConflictError(str(error), location=staged.base.name) from error
+        error.location = error.location or staged.base.name
+        raise error
 
-    def _refusal(self, base: TableState, error: BaseException, message: str) -> Exception:
+    def _refusal(self, base: TableState, error: SkerryError) -> Exception:
         """Classify a refusal: a conflict if another writer was first, otherwise an error without any effect.
 
         Requirements do not cover everything: a commit to another branch also takes the next sequence number.
@@ -295,8 +221,7 @@ class IcebergTarget:
         with suppress(Exception):  # the refusal matters more
             if load_state(self.catalog, self.identifier).metadata_location != base.metadata_location:
                 return ConflictError(f"the table has changed in the meantime: {error}", location=base.name)
-        # our own errors, of the storage for example, already have the right class
-        return NotPublishedError(error if isinstance(error, SkerryError) else SkerryError(message, location=base.name))
+        return NotPublishedError(error)
 
     def find_published(self, staged: StagedCommit) -> TableState | None:
         """Reload the table and look for what was to be published.
@@ -412,7 +337,7 @@ def _stage_snapshot(staging: _Staging, change: SnapshotChange) -> StagedCommit:
             AssertTableUUID(uuid=metadata.table_uuid),
             AssertRefSnapshotId(ref=change.ref, snapshot_id=parent.snapshot_id if parent is not None else None),
         ),
-        metadata_write=_MetadataWrite(staging.files),
+        metadata_write=MetadataWrite(staging.files),
         named=tuple(entry.data_file.location for entry in (*change.added, *change.added_deletes)),
         snapshot=snapshot,
     )
@@ -456,6 +381,6 @@ def _stage_metadata(staging: _Staging, change: MetadataChange) -> StagedCommit:
         base=base,
         updates=(*change.updates, *statistics),
         requirements=(AssertTableUUID(uuid=base.metadata.table_uuid), *change.requirements),
-        metadata_write=_MetadataWrite(staging.files),
+        metadata_write=MetadataWrite(staging.files),
         statistics_path=statistics[0].statistics.statistics_path if statistics else None,
     )

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from pyiceberg.catalog import Catalog
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform, Transform
 
+from skerry.iceberg.catalogs.base import IcebergCatalog
+from skerry.iceberg.catalogs.loading import load_state
 from skerry.iceberg.commit import IcebergTarget
-from skerry.iceberg.metadata.loading import load_state
 from skerry.iceberg.metadata.state import MAIN, TableState
 from skerry.iceberg.operations import AppendFiles, MetadataChange, PublishSketches, SnapshotChange
 from skerry.iceberg.writing.layout import FileLayout, file_layout
@@ -26,7 +26,7 @@ class IcebergHandle:
     """One Iceberg table of a catalog.
 
     Args:
-        catalog: The PyIceberg catalog that holds it.
+        catalog: The catalog that holds it.
         identifier: Namespace parts and table name.
         state: A state loaded before; loaded now if None.
 
@@ -34,7 +34,7 @@ class IcebergHandle:
         NotFoundError: The catalog has no such table.
     """
 
-    def __init__(self, catalog: Catalog, identifier: tuple[str, ...], state: TableState | None = None) -> None:
+    def __init__(self, catalog: IcebergCatalog, identifier: tuple[str, ...], state: TableState | None = None) -> None:
         self.catalog = catalog
         self.identifier = identifier
         self.state = state or load_state(catalog, identifier)

@@ -17,7 +17,7 @@ from skerry.errors import FormatError, NotFoundError, SkerryError, UnsupportedEr
 from skerry.iceberg.metadata import default_values  # noqa: F401, extends PyIceberg's parsing
 from skerry.iceberg.metadata.file_io import last_opened
 
-__all__ = ["check_metadata", "metadata_errors"]
+__all__ = ["check_metadata", "metadata_errors", "unreadable"]
 
 # PyIceberg's messages about an unsupported type, such as variant.
 _UNKNOWN_TYPE = re.compile(r"(?:Unsupported field type: |Could not parse )'?([a-z]+)")
@@ -67,12 +67,13 @@ def metadata_errors() -> Iterator[None]:
         location = last_opened.get()
         if location is None:
             raise
-        raise _refusal(error, location) from error
+        raise unreadable(error, location) from error
     finally:
         last_opened.reset(token)
 
 
-def _refusal(error: Exception, location: str) -> SkerryError:
+def unreadable(error: Exception, location: str) -> SkerryError:
+    """The error of a metadata file that PyIceberg cannot read."""
     if isinstance(error, FileNotFoundError):
         return NotFoundError("the table's metadata file is missing", location=location)
     cause = error if isinstance(error, ModelError) else error.__cause__

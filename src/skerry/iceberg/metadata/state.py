@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -21,9 +21,6 @@ from skerry.table.files.locations import OUTSIDE_PROPERTY
 from skerry.table.history import MAIN
 from skerry.table.rows.schema import leaves, nearest
 
-if TYPE_CHECKING:
-    from pyiceberg.table import Table as CatalogTable
-
 __all__ = ["MAIN", "TableState"]
 
 
@@ -36,14 +33,14 @@ class TableState:
         metadata: PyIceberg's metadata model.
         metadata_location: The metadata file.
         storage: Access to the table's files, with the credentials that the catalog vended for it.
-        handle: The catalog's own object of this state, which its `commit_table` needs.
+        config: What the catalog gave for this table alone, such as temporary credentials.
     """
 
     name: str
     metadata: TableMetadata
     metadata_location: str
     storage: Storage = field(repr=False)
-    handle: CatalogTable = field(repr=False, compare=False)
+    config: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
 
     @cached_property
     def schema(self) -> pa.Schema:

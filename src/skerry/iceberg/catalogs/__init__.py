@@ -1,0 +1,1 @@
+"""Catalogs of Iceberg tables: which metadata file a name stands for, and how it is replaced atomically."""

@@ -1,0 +1,262 @@
+"""What a catalog of Iceberg tables can do, whatever keeps it: a database, a REST server, another library.
+
+Errors are those of `skerry.errors`, by what they say about a change: `CommitUnknownError` if it may have happened, any
+other error if it has not.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.sorting import SortOrder
+from pyiceberg.table.update import TableRequirement, TableUpdate
+
+from skerry.storage import Storage, redact
+from skerry.table.owned_files import OwnedFiles
+
+__all__ = ["CatalogTable", "IcebergCatalog", "Identifier", "MetadataWrite", "NewIcebergTable"]
+
+Identifier = tuple[str, ...]
+"""The parts of a name: of a namespace, or of a table's namespace and then its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogTable:
+    """One state of a table, as its catalog gave it.
+
+    Args:
+        identifier: Namespace parts and table name.
+        metadata: Its metadata.
+        metadata_location: The metadata file.
+        config: Options that the catalog gave for this table alone, such as temporary credentials for its files.
+    """
+
+    identifier: Identifier
+    metadata: TableMetadata
+    metadata_location: str
+    config: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class NewIcebergTable:
+    """A table to be created.
+
+    Args:
+        schema: Its columns, with field ids.
+        partition_spec: How new files are partitioned.
+        sort_order: The order of rows in new files.
+        location: Its folder; chosen by the catalog if None.
+        properties: Its properties, `format-version` among them.
+    """
+
+    schema: Schema
+    partition_spec: PartitionSpec
+    sort_order: SortOrder
+    location: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class MetadataWrite:
+    """What a commit has sent so far; the catalog keeps it up to date.
+
+    Args:
+        files: Owns the metadata file, if the catalog's client writes it; from before it is written.
+        location: That file, once it begins to be written.
+        predecessor: The metadata file that the catalog must still have for the commit to succeed.
+        may_have_effect: Whether something was sent that may have changed the table.
+    """
+
+    files: OwnedFiles
+    location: str | None = None
+    predecessor: str | None = None
+    may_have_effect: bool = False
+
+
+class IcebergCatalog(ABC):
+    """A catalog of Iceberg tables.
+
+    Args:
+        name: Its name; catalogs that share a database are told apart by it.
+        properties: What it was opened with, and what its server added; may hold credentials.
+    """
+
+    def __init__(self, name: str, properties: Mapping[str, Any]) -> None:
+        self.name = name
+        self.properties: dict[str, Any] = dict(properties)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r}, uri={redact(str(self.properties.get('uri', '')))!r})"
+
+    @property
+    def writes_metadata(self) -> bool:
+        """Whether commits write the new metadata file themselves, as opposed to a server that does."""
+        return True
+
+    @property
+    def keeps_warehouse(self) -> bool:
+        """Whether the property `warehouse` is the folder that new tables are created in."""
+        return False
+
+    @property
+    def is_private(self) -> bool:
+        """Whether no other connection can open the same catalog."""
+        return False
+
+    @abstractmethod
+    def list_namespaces(self, parent: Identifier = ()) -> list[Identifier]:
+        """The namespaces directly below another; those at the top if there is no parent.
+
+        Raises:
+            NotFoundError: There is no such parent.
+        """
+
+    def all_namespaces(self) -> list[Identifier]:
+        """All namespaces, at every depth."""
+        found: dict[Identifier, None] = {}
+        pending: list[Identifier] = [()]
+        while pending:
+            parent = pending.pop()
+            for namespace in self.list_namespaces(parent):
+                if namespace not in found and len(namespace) > len(parent) and namespace[: len(parent)] == parent:
+                    found[namespace] = None
+                    pending.append(namespace)
+        return sorted(found)
+
+    @abstractmethod
+    def namespace_exists(self, namespace: Identifier) -> bool:
+        """Whether there is such a namespace."""
+
+    @abstractmethod
+    def create_namespace(self, namespace: Identifier, properties: Mapping[str, str] | None = None) -> None:
+        """Create a namespace.
+
+        Raises:
+            AlreadyExistsError: It exists.
+            CommitUnknownError: It may or may not have been done.
+        """
+
+    @abstractmethod
+    def namespace_properties(self, namespace: Identifier) -> dict[str, str]:
+        """The properties of a namespace.
+
+        Raises:
+            NotFoundError: There is no such namespace.
+        """
+
+    @abstractmethod
+    def list_tables(self, namespace: Identifier) -> list[Identifier]:
+        """The tables of a namespace.
+
+        Raises:
+            NotFoundError: There is no such namespace.
+        """
+
+    def metadata_locations(self) -> dict[Identifier, str]:
+        """The metadata files of all tables; empty if the catalog cannot list them all at once."""
+        return {}
+
+    @abstractmethod
+    def table_exists(self, identifier: Identifier) -> bool:
+        """Whether there is a table of that name, even if its metadata cannot be read."""
+
+    @abstractmethod
+    def load_table(self, identifier: Identifier) -> CatalogTable:
+        """Load a table's newest state.
+
+        Raises:
+            FormatError: Its metadata file is corrupt.
+            NotFoundError: There is no table of that name (error without location), or its metadata file is missing
+                (with location).
+        """
+
+    @abstractmethod
+    def create_table(self, identifier: Identifier, table: NewIcebergTable) -> CatalogTable:
+        """Create a table in a namespace that exists.
+
+        Raises:
+            AlreadyExistsError: There is a table or view of that name.
+            CommitUnknownError: It may or may not have been done.
+            NotFoundError: There is no such namespace.
+        """
+
+    def check_metadata(self, location: str) -> None:  # noqa: B027  a server has nothing to do here
+        """Read a metadata file before the catalog refers to it; a server does so itself.
+
+        Raises:
+            FormatError: The file is not table metadata.
+            NotFoundError: It is missing.
+            UnsupportedError: Its format version is not supported.
+        """
+
+    @abstractmethod
+    def register_table(self, identifier: Identifier, metadata_location: str) -> None:
+        """Register an existing table by its metadata file, which was checked, in a namespace that exists.
+
+        Raises:
+            AlreadyExistsError: There is a table or view of that name.
+            CommitUnknownError: It may or may not have been done.
+            NotFoundError: There is no such namespace.
+        """
+
+    @abstractmethod
+    def rename_table(self, identifier: Identifier, to: Identifier) -> None:
+        """Rename a table.
+
+        Raises:
+            AlreadyExistsError: The new name is taken.
+            CommitUnknownError: It may or may not have been done.
+            NotFoundError: There is no such table, or no such namespace to move to.
+        """
+
+    @abstractmethod
+    def drop_table(self, identifier: Identifier) -> None:
+        """Remove a table from the catalog; its files stay.
+
+        Raises:
+            CommitUnknownError: It may or may not have been done.
+            NotFoundError: There is no such table.
+        """
+
+    @abstractmethod
+    def commit_table(
+        self,
+        table: CatalogTable,
+        requirements: Sequence[TableRequirement],
+        updates: Sequence[TableUpdate],
+        write: MetadataWrite,
+    ) -> CatalogTable:
+        """Apply updates to a table's newest state, if it meets the requirements.
+
+        Args:
+            table: The state that the updates were decided on.
+            requirements: What the newest state must meet.
+            updates: What changes.
+            write: Receives how far the commit has come, also if it ends with an exception.
+
+        Returns:
+            The new state.
+
+        Raises:
+            CatalogLockedError: Another process has locked the catalog; nothing was changed.
+            CommitUnknownError: It may or may not have been done.
+            ConflictError: The newest state does not meet the requirements, or another writer was faster.
+            NotFoundError: There is no such table.
+        """
+
+    def storage_of(self, table: CatalogTable) -> Storage:
+        """Access to a table's files, with the options of the catalog and what it gave for the table.
+
+        The table's own properties are no options: a writer of the table could redirect a reader's requests.
+        """
+        return Storage({**self.properties, **table.config})
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close all connections; the next call opens new ones."""

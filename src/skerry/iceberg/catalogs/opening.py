@@ -1,0 +1,52 @@
+"""Opening a catalog: its properties select who keeps it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from skerry.errors import SkerryError
+from skerry.iceberg.catalogs.base import IcebergCatalog
+from skerry.storage import redact
+
+__all__ = ["open_catalog"]
+
+_OWN_DIALECTS: Final = ("sqlite", "postgresql")
+
+
+def open_catalog(name: str, properties: Mapping[str, Any]) -> IcebergCatalog:
+    """Open a catalog.
+
+    Args:
+        name: Its name.
+        properties: PyIceberg's properties: `type` (`sql`, `rest`, `glue`, …) or a `uri` that shows it, or
+            `py-catalog-impl`.
+
+    Raises:
+        CatalogLockedError: Another process has locked its database.
+        SkerryError: It cannot be opened.
+    """
+    uri = str(properties.get("uri", ""))
+    kind = str(properties.get("type") or _kind_of(uri)).lower()
+    if "py-catalog-impl" not in properties and kind == "sql" and _dialect(uri) in _OWN_DIALECTS:
+        from skerry.iceberg.catalogs.sql import SqlCatalog
+
+        try:
+            return SqlCatalog(name, properties)
+        except SkerryError as error:
+            error.message = f"cannot open catalog {name!r}: {error.message}"
+            error.location = error.location or redact(uri)
+            raise
+    from skerry.iceberg.catalogs.pyiceberg_catalogs import PyIcebergCatalog
+
+    return PyIcebergCatalog(name, properties)
+
+
+def _kind_of(uri: str) -> str:
+    if uri.startswith("http"):
+        return "rest"
+    return "sql" if _dialect(uri) in _OWN_DIALECTS else ""
+
+
+def _dialect(uri: str) -> str:
+    return uri.partition("://")[0].partition("+")[0].lower()
