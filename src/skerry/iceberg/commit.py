@@ -16,18 +16,6 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from pyiceberg.table.metadata import TableMetadata, TableMetadataV1, TableMetadataV3
-from pyiceberg.table.refs import SnapshotRefType
-from pyiceberg.table.snapshots import Snapshot
-from pyiceberg.table.update import (
-    AssertRefSnapshotId,
-    AssertTableUUID,
-    SetSnapshotRefUpdate,
-    SetStatisticsUpdate,
-    TableRequirement,
-    TableUpdate,
-)
-
 from skerry.errors import (
     CommitUnknownError,
     ConflictError,
@@ -40,9 +28,16 @@ from skerry.iceberg.catalogs.loading import load_state, read_back, state_of
 from skerry.iceberg.manifest_changes import write_manifests
 from skerry.iceberg.manifests.manifest_list import encode_manifest_list, manifest_codec
 from skerry.iceberg.manifests.summary import snapshot_summary, summary_of
-from skerry.iceberg.metadata.pyiceberg_metadata import next_row_id
+from skerry.iceberg.metadata.requirements import AssertRefSnapshotId, AssertTableUUID, TableRequirement
+from skerry.iceberg.metadata.snapshot import Snapshot, SnapshotRefType
 from skerry.iceberg.metadata.state import TableState
-from skerry.iceberg.metadata.updates import NextSnapshotUpdate
+from skerry.iceberg.metadata.table_metadata import TableMetadata
+from skerry.iceberg.metadata.table_updates import (
+    AddSnapshotUpdate,
+    SetSnapshotRefUpdate,
+    SetStatisticsUpdate,
+    TableUpdate,
+)
 from skerry.iceberg.operations import MetadataChange, SnapshotChange
 from skerry.iceberg.statistics.published import write_statistics
 from skerry.iceberg.statistics.snapshot_sketches import sketches_after
@@ -286,7 +281,8 @@ def _stage_snapshot(staging: _Staging, change: SnapshotChange) -> StagedCommit:
     metadata = base.metadata
     parent = base.branch(change.ref)
     snapshot_id = _new_snapshot_id()
-    sequence_number = 0 if isinstance(metadata, TableMetadataV1) else metadata.last_sequence_number + 1
+    is_first = metadata.format_version == 1
+    sequence_number = 0 if is_first else metadata.last_sequence_number + 1
 
     staged = write_manifests(
         base,
@@ -295,7 +291,7 @@ def _stage_snapshot(staging: _Staging, change: SnapshotChange) -> StagedCommit:
         snapshot_id=snapshot_id,
         new_file=lambda number: staging.new_file(f"{staging.id}-m{number}.avro"),
     )
-    first_row_id = next_row_id(metadata) if isinstance(metadata, TableMetadataV3) else None
+    first_row_id = metadata.next_row_id
     manifest_list = encode_manifest_list(
         staged.manifests,
         format_version=metadata.format_version,
@@ -311,7 +307,7 @@ def _stage_snapshot(staging: _Staging, change: SnapshotChange) -> StagedCommit:
     snapshot = Snapshot(
         snapshot_id=snapshot_id,
         parent_snapshot_id=parent.snapshot_id if parent is not None else None,
-        sequence_number=None if isinstance(metadata, TableMetadataV1) else sequence_number,
+        sequence_number=None if is_first else sequence_number,
         # never before its parent's, even if the writers' clocks differ
         timestamp_ms=max(int(time.time() * 1000), metadata.last_updated_ms),
         manifest_list=location,
@@ -326,7 +322,7 @@ def _stage_snapshot(staging: _Staging, change: SnapshotChange) -> StagedCommit:
         first_row_id=first_row_id,
         added_rows=_added_rows(manifest_list.next_row_id, first_row_id),
     )
-    updates: list[TableUpdate] = [NextSnapshotUpdate(snapshot=snapshot)]
+    updates: list[TableUpdate] = [AddSnapshotUpdate(snapshot=snapshot)]
     if not change.staged:
         updates.append(set_branch(metadata, change.ref, snapshot_id))
     statistics = _stage_statistics(staging, snapshot, *sketches_after(base, change.ref, change.samples))
@@ -334,13 +330,18 @@ def _stage_snapshot(staging: _Staging, change: SnapshotChange) -> StagedCommit:
         base=base,
         updates=(*updates, *change.updates, *statistics),
         requirements=(
-            AssertTableUUID(uuid=metadata.table_uuid),
+            *_same_table(metadata),
             AssertRefSnapshotId(ref=change.ref, snapshot_id=parent.snapshot_id if parent is not None else None),
         ),
         metadata_write=MetadataWrite(staging.files),
         named=tuple(entry.data_file.location for entry in (*change.added, *change.added_deletes)),
         snapshot=snapshot,
     )
+
+
+def _same_table(metadata: TableMetadata) -> list[TableRequirement]:
+    """The requirement that the table is the same; some tables of version 1 have no identity."""
+    return [] if metadata.table_uuid is None else [AssertTableUUID(uuid=metadata.table_uuid)]
 
 
 def set_branch(metadata: TableMetadata, name: str, snapshot_id: int) -> SetSnapshotRefUpdate:
@@ -380,7 +381,7 @@ def _stage_metadata(staging: _Staging, change: MetadataChange) -> StagedCommit:
     return StagedCommit(
         base=base,
         updates=(*change.updates, *statistics),
-        requirements=(AssertTableUUID(uuid=base.metadata.table_uuid), *change.requirements),
+        requirements=(*_same_table(base.metadata), *change.requirements),
         metadata_write=MetadataWrite(staging.files),
         statistics_path=statistics[0].statistics.statistics_path if statistics else None,
     )

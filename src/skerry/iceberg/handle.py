@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from pyiceberg.schema import Schema
-from pyiceberg.transforms import IdentityTransform, Transform
-
 from skerry.iceberg.catalogs.base import IcebergCatalog
 from skerry.iceberg.catalogs.loading import load_state
 from skerry.iceberg.commit import IcebergTarget
+from skerry.iceberg.metadata.schema import Schema
 from skerry.iceberg.metadata.state import MAIN, TableState
+from skerry.iceberg.metadata.transforms import IdentityTransform, Transform
 from skerry.iceberg.operations import AppendFiles, MetadataChange, PublishSketches, SnapshotChange
 from skerry.iceberg.writing.layout import FileLayout, file_layout
 from skerry.table.commit import Operation, RetryPolicy, commit

@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pyiceberg.partitioning import PartitionSpec
-from pyiceberg.schema import Schema
-from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.table.sorting import SortOrder
-from pyiceberg.table.update import TableRequirement, TableUpdate
-
+from skerry.iceberg.metadata.partition_spec import PartitionSpec
+from skerry.iceberg.metadata.requirements import TableRequirement
+from skerry.iceberg.metadata.schema import Schema
+from skerry.iceberg.metadata.sort_order import SortOrder
+from skerry.iceberg.metadata.table_metadata import TableMetadata
+from skerry.iceberg.metadata.table_updates import TableUpdate
 from skerry.storage import Storage, redact
 from skerry.table.owned_files import OwnedFiles
 

@@ -7,30 +7,18 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Final
 
-from pydantic import ValidationError as ModelError
-from pyiceberg.exceptions import CommitFailedException, ValidationError
-from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil, TableMetadataV3, new_table_metadata
-from pyiceberg.table.update import TableRequirement, TableUpdate, update_table_metadata
-
-from skerry.errors import ConflictError, NotFoundError, SchemaError, SkerryError
-from skerry.iceberg.catalogs.base import NewIcebergTable
-from skerry.iceberg.metadata.file_io import inflate_metadata
-from skerry.iceberg.metadata.pyiceberg_metadata import encode_metadata, with_legacy_fields
-from skerry.iceberg.metadata.reading import unreadable
+from skerry.errors import NotFoundError
+from skerry.iceberg.metadata.applying import apply_updates
+from skerry.iceberg.metadata.metadata_json import decode_metadata, encode_metadata
+from skerry.iceberg.metadata.requirements import TableRequirement
+from skerry.iceberg.metadata.table_metadata import TableMetadata
+from skerry.iceberg.metadata.table_updates import TableUpdate
 from skerry.storage import Storage, join
 
-__all__ = [
-    "decode_metadata",
-    "metadata_after",
-    "new_metadata",
-    "new_metadata_location",
-    "read_metadata",
-    "write_metadata",
-]
+__all__ = ["metadata_after", "new_metadata_location", "read_metadata", "write_metadata"]
 
 _VERSION: Final = re.compile(r"(\d{1,18})-[0-9a-fA-F-]{36}(?:\.\w+)?\.metadata\.json(?:\.\w+)?")
 
@@ -47,20 +35,7 @@ def read_metadata(storage: Storage, location: str) -> TableMetadata:
         data = storage.read(location)
     except NotFoundError:
         raise NotFoundError("the table's metadata file is missing", location=location) from None
-    return decode_metadata(inflate_metadata(data, location=location), location)
-
-
-def decode_metadata(data: bytes, location: str) -> TableMetadata:
-    """Decode the JSON of a metadata file.
-
-    Raises:
-        FormatError: It is not table metadata.
-        UnsupportedError: Its format version is not supported.
-    """
-    try:
-        return TableMetadataUtil.parse_raw(data.decode("utf-8"))
-    except (ValidationError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise unreadable(error, location) from error
+    return decode_metadata(data, location=location)
 
 
 def write_metadata(storage: Storage, location: str, metadata: TableMetadata) -> None:
@@ -69,11 +44,7 @@ def write_metadata(storage: Storage, location: str, metadata: TableMetadata) -> 
     Raises:
         AlreadyExistsError: There is one of that name.
     """
-    if isinstance(metadata, TableMetadataV3):
-        data = encode_metadata(metadata)
-    else:
-        data = with_legacy_fields(metadata).model_dump_json().encode()
-    storage.write(location, data)
+    storage.write(location, encode_metadata(metadata))
 
 
 def new_metadata_location(metadata: TableMetadata, predecessor: str | None = None) -> str:
@@ -82,22 +53,6 @@ def new_metadata_location(metadata: TableMetadata, predecessor: str | None = Non
     found = None if predecessor is None else _VERSION.fullmatch(predecessor.rpartition("/")[2])
     number = int(found[1]) + 1 if found is not None else 0
     return join(folder.rstrip("/"), f"{number:05d}-{uuid.uuid4()}.metadata.json")
-
-
-def new_metadata(table: NewIcebergTable, location: str) -> TableMetadata:
-    """The metadata of a table that is created, with fresh ids.
-
-    Raises:
-        SchemaError: Its parts do not fit together.
-    """
-    with _refusals():
-        return new_table_metadata(
-            location=location,
-            schema=table.schema,
-            partition_spec=table.partition_spec,
-            sort_order=table.sort_order,
-            properties=dict(table.properties),
-        )
 
 
 def metadata_after(
@@ -115,22 +70,10 @@ def metadata_after(
         updates: What changes.
 
     Raises:
-        ConflictError: It does not meet a requirement.
+        ConflictError: It does not meet a requirement, or an update contradicts what another writer did.
         SchemaError: An update does not fit it.
+        UnsupportedError: An update is not supported.
     """
-    with _refusals():
-        for requirement in requirements:
-            requirement.validate(metadata)
-        return update_table_metadata(metadata, tuple(updates), metadata_location=location)
-
-
-@contextmanager
-def _refusals() -> Iterator[None]:
-    try:
-        yield
-    except SkerryError:
-        raise
-    except CommitFailedException as error:
-        raise ConflictError(str(error)) from error
-    except (ModelError, ValidationError, ValueError, KeyError, TypeError) as error:
-        raise SchemaError(f"the table cannot be changed so: {' '.join(str(error).split())[:300]}") from error
+    for requirement in requirements:
+        requirement.check(metadata)
+    return apply_updates(metadata, updates, metadata_location=location)

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar
 from typing import Any, Final
 
 from pyiceberg.catalog import Catalog, MetastoreCatalog, load_catalog
+from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.exceptions import (
     BadRequestError,
     CommitFailedException,
@@ -25,8 +25,6 @@ from pyiceberg.exceptions import (
     UnauthorizedError,
 )
 from pyiceberg.table import Table
-from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.table.update import TableRequirement, TableUpdate
 
 from skerry.errors import (
     AccessDeniedError,
@@ -39,19 +37,28 @@ from skerry.errors import (
     UnsupportedError,
 )
 from skerry.iceberg.catalogs.base import CatalogTable, IcebergCatalog, Identifier, MetadataWrite, NewIcebergTable
-from skerry.iceberg.metadata.file_io import table_storage
-from skerry.iceberg.metadata.pyiceberg_metadata import install
-from skerry.iceberg.metadata.reading import check_metadata, metadata_errors
-from skerry.storage import redact
+from skerry.iceberg.catalogs.metadata_files import read_metadata
+from skerry.iceberg.catalogs.pyiceberg_files import FILE_IO, table_storage
+from skerry.iceberg.catalogs.pyiceberg_models import (
+    Call,
+    calling,
+    install,
+    own_metadata,
+    py_schema,
+    py_sort_order,
+    py_spec,
+)
+from skerry.iceberg.catalogs.pyiceberg_rest import commit_to_server
+from skerry.iceberg.metadata.requirements import TableRequirement
+from skerry.iceberg.metadata.table_updates import TableUpdate
+from skerry.storage import Storage, redact
 
 __all__ = ["PyIcebergCatalog", "as_pyiceberg"]
 
-_FILE_IO: Final = {"py-io-impl": "skerry.iceberg.metadata.file_io.SkerryFileIO"}
 # A catalog returns these before it changes anything.
 _REFUSED: Final = (NoSuchTableError, BadRequestError, UnauthorizedError, ForbiddenError)
 _DENIED: Final = (UnauthorizedError, ForbiddenError)
 _UNKNOWN: Final = (ServerError, CommitStateUnknownException, OSError)  # requests raises OSError
-_current_write: ContextVar[MetadataWrite | None] = ContextVar("_current_write", default=None)
 
 
 def _load(name: str, properties: Mapping[str, Any]) -> Catalog:
@@ -61,7 +68,7 @@ def _load(name: str, properties: Mapping[str, Any]) -> Catalog:
         SkerryError: PyIceberg cannot open it.
     """
     try:
-        return install(load_catalog(name, **{**_FILE_IO, **properties}))
+        return install(load_catalog(name, **{**FILE_IO, **properties}))
     except SkerryError:
         raise
     except Exception as error:
@@ -103,8 +110,6 @@ class PyIcebergCatalog(IcebergCatalog):
         self.inner = _load(name, properties)
         super().__init__(str(self.inner.name), self.inner.properties)
         self._is_metastore = isinstance(self.inner, MetastoreCatalog)
-        if self._is_metastore:
-            _report_writes(self.inner)
         if hasattr(self.inner, "engine"):
             _end_failed_transactions(self.inner.engine)
 
@@ -169,20 +174,22 @@ class PyIcebergCatalog(IcebergCatalog):
 
     def create_table(self, identifier: Identifier, table: NewIcebergTable) -> CatalogTable:
         """Create a table in a namespace that exists."""
-        with _errors(".".join(identifier), changes=".".join(identifier)):
+        name = ".".join(identifier)
+        with _errors(name, changes=name, call=Call(new=table)):
             created = self.inner.create_table(
                 identifier,
-                schema=table.schema,
+                schema=py_schema(table.schema),
                 location=table.location,
-                partition_spec=table.partition_spec,
-                sort_order=table.sort_order,
+                partition_spec=py_spec(table.partition_spec),
+                sort_order=py_sort_order(table.sort_order),
                 properties=dict(table.properties),
             )
             return self._state(identifier, created)
 
     def check_metadata(self, location: str) -> None:
         """Read a metadata file before the catalog refers to it."""
-        check_metadata(self.inner, location)
+        if self._is_metastore:
+            read_metadata(Storage(self.properties), location)
 
     def register_table(self, identifier: Identifier, metadata_location: str) -> None:
         """Register an existing table by its metadata file."""
@@ -208,18 +215,13 @@ class PyIcebergCatalog(IcebergCatalog):
     ) -> CatalogTable:
         """Apply updates to a table's newest state, if it meets the requirements."""
         name = ".".join(table.identifier)
-        handle = Table(
-            identifier=table.identifier,
-            metadata=table.metadata,
-            metadata_location=table.metadata_location,
-            io=self.inner._load_file_io(location=table.metadata_location),
-            catalog=self.inner,
-            config=dict(table.config),
-        )
-        token = _current_write.set(write)
         write.may_have_effect = not self._is_metastore
         try:
-            response = self.inner.commit_table(handle, tuple(requirements), tuple(updates))
+            if isinstance(self.inner, RestCatalog):
+                return commit_to_server(self.inner, table, requirements, updates)
+            handle: Any = _Named(table.identifier)
+            with calling(Call(write=write)):
+                response = self.inner.commit_table(handle, tuple(requirements), tuple(updates))  # type: ignore[arg-type]
         except CommitFailedException as error:
             raise ConflictError(str(error), location=name) from error
         except _REFUSED as error:
@@ -234,42 +236,30 @@ class PyIcebergCatalog(IcebergCatalog):
                 raise SkerryError(message, location=name) from error
             message = f"the commit may or may not have happened: {type(error).__name__}: {error}"
             raise CommitUnknownError(message, location=name) from error
-        finally:
-            _current_write.reset(token)
-        return CatalogTable(table.identifier, response.metadata, response.metadata_location, table.config)
+        return CatalogTable(table.identifier, own_metadata(response.metadata), response.metadata_location, table.config)
 
     def _state(self, identifier: Identifier, table: Table) -> CatalogTable:
         config = table_storage(table, self.properties).options
-        return CatalogTable(identifier, table.metadata, table.metadata_location, config)
+        return CatalogTable(identifier, own_metadata(table.metadata), table.metadata_location, config)
 
     def close(self) -> None:
         """Close all connections."""
         self.inner.close()
 
 
-def _report_writes(catalog: Catalog) -> None:
-    """Make a catalog report the metadata file that it writes to the commit in progress.
+class _Named:
+    """All that the commits of metastore catalogs ask of the table that they change.
 
-    A metastore's client writes the new metadata file and then compares and swaps its location. An error before the file
-    was written cannot have changed the table; an error after it can.
+    Args:
+        identifier: Its name.
     """
-    for name in ("_write_metadata", "_write_metadata_no_exist_check"):
-        write = getattr(catalog, name, None)
-        if write is None:
-            continue
 
-        def watched(metadata: TableMetadata, io: Any, metadata_path: str, write: Any = write) -> None:
-            commit = _current_write.get()
-            if commit is not None:
-                commit.files.add(metadata_path)
-                commit.location = metadata_path
-                log = metadata.metadata_log
-                commit.predecessor = log[-1].metadata_file if log else None
-            write(metadata, io, metadata_path)
-            if commit is not None:
-                commit.may_have_effect = True
+    def __init__(self, identifier: Identifier) -> None:
+        self._identifier = identifier
 
-        setattr(catalog, name, watched)
+    def name(self) -> Identifier:
+        """Namespace parts and table name."""
+        return self._identifier
 
 
 def _end_failed_transactions(engine: Any) -> None:
@@ -287,15 +277,16 @@ def _end_failed_transactions(engine: Any) -> None:
 
 
 @contextmanager
-def _errors(name: str = "", *, changes: str | None = None) -> Iterator[None]:
-    """Translate PyIceberg's exceptions to ours.
+def _errors(name: str = "", *, changes: str | None = None, call: Call | None = None) -> Iterator[None]:
+    """Translate PyIceberg's exceptions to ours, and let PyIceberg use our metadata.
 
     Args:
         name: The table concerned.
         changes: What exists after a change to the catalog; None if nothing is changed.
+        call: More about the call.
     """
     try:
-        with metadata_errors():
+        with calling(call):
             yield
     except SkerryError:
         raise

@@ -11,19 +11,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Self
 
-from pyiceberg.table.update import TableRequirement, TableUpdate
-
 from skerry.errors import AlreadyExistsError, CatalogLockedError, NotFoundError, SchemaError
 from skerry.iceberg.catalogs.base import CatalogTable, IcebergCatalog, Identifier, MetadataWrite, NewIcebergTable
 from skerry.iceberg.catalogs.metadata_files import (
     metadata_after,
-    new_metadata,
     new_metadata_location,
     read_metadata,
     write_metadata,
 )
 from skerry.iceberg.catalogs.sql_database import SqlDatabase
 from skerry.iceberg.catalogs.sql_tables import SqlTables, open_tables
+from skerry.iceberg.metadata.creation import new_table_metadata
+from skerry.iceberg.metadata.requirements import TableRequirement
+from skerry.iceberg.metadata.table_updates import TableUpdate
 from skerry.storage import Storage, join
 from skerry.table.owned_files import OwnedFiles, PublishStep, owned_files
 
@@ -127,7 +127,7 @@ class SqlCatalog(IcebergCatalog):
         folder = (table.location or self._default_location(identifier)).rstrip("/")
         if self.table_exists(identifier):
             raise AlreadyExistsError(f"table {'.'.join(identifier)!r} already exists")
-        metadata = new_metadata(table, folder)
+        metadata = new_table_metadata(table.schema, table.partition_spec, table.sort_order, folder, table.properties)
         location = new_metadata_location(metadata)
         storage = self._storage()
         with owned_files(storage) as files:

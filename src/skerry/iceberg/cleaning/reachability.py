@@ -18,6 +18,7 @@ from skerry.iceberg.manifests.reader import read_manifest
 from skerry.iceberg.manifests.snapshot_manifests import read_manifests
 from skerry.iceberg.metadata.snapshot import Snapshot
 from skerry.iceberg.metadata.state import TableState
+from skerry.iceberg.metadata.statistics_file import PartitionStatisticsFile, StatisticsFile
 from skerry.iceberg.metadata.stray_metadata import decode_json
 from skerry.iceberg.metadata.table_metadata import TableMetadata
 from skerry.storage import Storage, file_key, is_within
@@ -83,7 +84,11 @@ def read_live_files(task: ManifestTask) -> list[TableFile]:
 
 def statistics_files(metadata: TableMetadata) -> Iterator[tuple[int, TableFile]]:
     """The statistics files that are registered, each with the id of the snapshot that it is registered for."""
-    for file in (*metadata.statistics, *metadata.partition_statistics):
+    registered: Iterable[StatisticsFile | PartitionStatisticsFile] = (
+        *metadata.statistics,
+        *metadata.partition_statistics,
+    )
+    for file in registered:
         yield file.snapshot_id, TableFile(file.statistics_path, FileKind.STATISTICS, file.file_size_in_bytes)
 
 

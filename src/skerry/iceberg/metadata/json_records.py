@@ -79,7 +79,7 @@ class JsonRecord(
         return plain_json(self) if _has_unknown(self) else self
 
 
-def read_records(kind: type[Record], values: list[Any], at: str, rule: str) -> tuple[Record, ...]:
+def read_records(kind: type[Record], values: list[Any], at: str, rule: str | None) -> tuple[Record, ...]:
     """Read an array of objects as records, all at once; a field that is null is as good as absent.
 
     Args:

@@ -14,7 +14,7 @@ from uuid import UUID
 
 import msgspec
 
-from skerry.compression import decompress_gzip
+from skerry.compression import decompress_gzip, decompress_zstd
 from skerry.errors import FormatError, UnsupportedError
 from skerry.iceberg.metadata.json_object import JsonObject
 from skerry.iceberg.metadata.json_records import JsonRecord, decode_json, encode_json, read_records
@@ -35,6 +35,7 @@ from skerry.iceberg.metadata.table_metadata import RULE, SUPPORTED_VERSIONS, Enc
 __all__ = ["decode_metadata", "encode_metadata", "inflate_metadata", "parse_metadata"]
 
 _GZIP_MAGIC: Final = b"\x1f\x8b"
+_ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _MAX_JSON_BYTES: Final = 16 << 20
 _MAX_JSON_EXPANSION: Final = 32
 """Compressed metadata may expand by this factor plus 16 MiB; writers stay below a factor of 20."""
@@ -79,13 +80,16 @@ def inflate_metadata(data: bytes, *, location: str | None = None) -> bytes:
     Raises:
         FormatError: It is compressed and damaged, or expands too much.
     """
-    if data[: len(_GZIP_MAGIC)] != _GZIP_MAGIC:
-        return data
+    limit = _MAX_JSON_BYTES + _MAX_JSON_EXPANSION * len(data)
     try:
-        return decompress_gzip(data, max_bytes=_MAX_JSON_BYTES + _MAX_JSON_EXPANSION * len(data))
+        if data[: len(_GZIP_MAGIC)] == _GZIP_MAGIC:
+            return decompress_gzip(data, max_bytes=limit)
+        if data[: len(_ZSTD_MAGIC)] == _ZSTD_MAGIC:
+            return decompress_zstd(data, max_bytes=limit)
     except FormatError as error:
         error.location = location
         raise
+    return data
 
 
 def decode_metadata(data: bytes, *, location: str | None = None) -> TableMetadata:

@@ -5,6 +5,7 @@ Spec: Iceberg spec, Snapshots, Snapshot References, Table Metadata Fields.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 
 import msgspec
@@ -63,7 +64,7 @@ class Snapshot(JsonRecord, frozen=True, kw_only=True):
     timestamp_ms: Long
     manifest_list: str | None = None
     manifests: tuple[str, ...] | None = None
-    summary: dict[str, str | int | float | bool | None] | None = None
+    summary: Mapping[str, str | int | float | bool | None] | None = None
     schema_id: Int | None = None
     first_row_id: Long | None = None
     added_rows: Long | None = None

@@ -9,18 +9,15 @@ Spec: Iceberg spec, Table Metadata Fields.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from pydantic import ValidationError as ModelError
-from pyiceberg.exceptions import ValidationError
-
-from skerry.errors import FormatError, NotFoundError
-from skerry.iceberg.metadata.file_io import inflate_metadata
-from skerry.iceberg.metadata.table_metadata import TableMetadata, TableMetadataUtil
+from skerry.errors import FormatError, NotFoundError, UnsupportedError
+from skerry.iceberg.metadata import json_records
+from skerry.iceberg.metadata.metadata_json import decode_metadata, inflate_metadata
+from skerry.iceberg.metadata.table_metadata import TableMetadata
 from skerry.storage import Storage
 from skerry.table.work.tasks import FileTask
 
@@ -48,10 +45,7 @@ def decode_json(data: bytes) -> Any:
     Raises:
         FormatError: It is not JSON, is nested too deeply, is compressed and damaged, or expands too much.
     """
-    try:
-        return json.loads(inflate_metadata(data))
-    except (ValueError, RecursionError) as error:
-        raise FormatError(f"this is not JSON: {error}") from error
+    return json_records.decode_json(inflate_metadata(data))
 
 
 def read_stray(task: FileTask) -> StrayMetadata | None:
@@ -68,21 +62,22 @@ def read_stray(task: FileTask) -> StrayMetadata | None:
     return StrayMetadata(task.location, uuid.lower() if uuid else None, updated)
 
 
-def possible_states(strays: Iterable[StrayMetadata], table_uuid: UUID, last_updated_ms: int) -> list[str]:
+def possible_states(strays: Iterable[StrayMetadata], table_uuid: UUID | None, last_updated_ms: int) -> list[str]:
     """Those metadata files that may be a current state that the catalog does not know.
 
     Args:
         strays: The headers of metadata files.
-        table_uuid: The table that the catalog has.
+        table_uuid: The table that the catalog has; None if it has no identity.
         last_updated_ms: When its state was created.
 
     Returns:
         Locations of newer states of the table, and of the newest state of every other table.
     """
+    own = None if table_uuid is None else str(table_uuid)
     states: list[str] = []
     others: dict[str, StrayMetadata] = {}
     for stray in strays:
-        if stray.table_uuid is None or stray.table_uuid == str(table_uuid):
+        if stray.table_uuid in (None, own):
             if stray.last_updated_ms > last_updated_ms:
                 states.append(stray.location)
             continue
@@ -100,7 +95,6 @@ def read_table_metadata(storage: Storage, location: str) -> TableMetadata:
         NotFoundError: It is gone.
     """
     try:
-        return TableMetadataUtil.parse_obj(decode_json(storage.read(location)))
-    except (FormatError, ModelError, ValidationError, ValueError, TypeError, KeyError, AttributeError) as error:
-        problem = " ".join(str(error).split())[:300]
-        raise FormatError(f"this state of the table cannot be read: {problem}", location=location) from error
+        return decode_metadata(storage.read(location))
+    except (FormatError, UnsupportedError) as error:
+        raise FormatError(f"this state of the table cannot be read: {error}", location=location) from error

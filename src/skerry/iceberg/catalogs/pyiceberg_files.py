@@ -1,7 +1,7 @@
 """PyIceberg's file access through skerry's storage.
 
-Name it in a catalog's properties (`py-io-impl` = `skerry.iceberg.metadata.file_io.SkerryFileIO`), and everything
-PyIceberg reads and writes has the options, stores and guarantees of `skerry.storage`. Credentials that a REST catalog
+Named in a catalog's properties (`FILE_IO`), it gives everything PyIceberg reads and writes the options, stores and
+guarantees of `skerry.storage`. Credentials that a REST catalog
 vends for one table arrive as properties of that table's FileIO, and win there.
 """
 
@@ -12,14 +12,13 @@ import io
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from contextvars import ContextVar
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from pyiceberg.io import FileIO, InputFile, OutputFile
 from pyiceberg.typedef import EMPTY_DICT, Properties
 
-from skerry.compression import decompress_gzip
-from skerry.errors import AccessDeniedError, AlreadyExistsError, FormatError, NotFoundError
+from skerry.errors import AccessDeniedError, AlreadyExistsError, NotFoundError
+from skerry.iceberg.metadata.metadata_json import inflate_metadata
 from skerry.storage import Storage
 
 if TYPE_CHECKING:
@@ -27,31 +26,11 @@ if TYPE_CHECKING:
 
     from skerry.storage import Sink
 
-__all__ = ["SkerryFileIO", "inflate_metadata", "last_opened", "table_storage"]
+__all__ = ["FILE_IO", "SkerryFileIO", "table_storage"]
 
-_GZIP_MAGIC: Final = b"\x1f\x8b"
+FILE_IO: Final = {"py-io-impl": "skerry.iceberg.catalogs.pyiceberg_files.SkerryFileIO"}
+"""The property of a PyIceberg catalog that makes it read and write through our storage."""
 _GZIP_METADATA: Final = ".gz.metadata.json"
-_MAX_JSON_BYTES: Final = 16 << 20
-_MAX_JSON_EXPANSION: Final = 32
-"""Compressed metadata may expand by this factor plus 16 MiB; writers stay below a factor of 20."""
-
-last_opened: ContextVar[str | None] = ContextVar("last_opened", default=None)
-"""The file that PyIceberg opened last: its parsing errors do not name the file."""
-
-
-def inflate_metadata(data: bytes, *, location: str | None = None) -> bytes:
-    """The text of a metadata file, compressed or not.
-
-    Raises:
-        FormatError: It is compressed and damaged, or expands too much.
-    """
-    if data[: len(_GZIP_MAGIC)] != _GZIP_MAGIC:
-        return data
-    try:
-        return decompress_gzip(data, max_bytes=_MAX_JSON_BYTES + _MAX_JSON_EXPANSION * len(data))
-    except FormatError as error:
-        error.location = location
-        raise
 
 
 class SkerryFileIO(FileIO):
@@ -130,7 +109,6 @@ class SkerryInputFile(InputFile):
             FileNotFoundError: There is no such file.
             PermissionError: The store refuses.
         """
-        last_opened.set(self.location)
         with _builtin_errors(self.location):
             if self.location.endswith(_GZIP_METADATA):
                 data = self._storage.read(self.location)
