@@ -11,7 +11,14 @@ import pytest
 from rivals import SCHEMA, beaten_by, files_below, keys, metadata_json, peer, rows
 
 import skerry
-from skerry.errors import AlreadyExistsError, ConflictError, NotFoundError, SchemaError, UnsupportedError
+from skerry.errors import (
+    AlreadyExistsError,
+    CommitUnknownError,
+    ConflictError,
+    NotFoundError,
+    SchemaError,
+    UnsupportedError,
+)
 
 
 @pytest.fixture
@@ -385,9 +392,7 @@ def test_one_wap_id_is_published_once_even_from_another_snapshot(catalog, table)
 
 
 def test_an_unknown_outcome_of_a_metadata_change_is_found_in_the_log(catalog, table, monkeypatch):
-    from pyiceberg.exceptions import CommitStateUnknownException
-
-    inner = catalog.iceberg_catalog
+    inner = table.handle.catalog
     commit_table = inner.commit_table
     rival = rival_of(catalog)
 
@@ -395,7 +400,7 @@ def test_an_unknown_outcome_of_a_metadata_change_is_found_in_the_log(catalog, ta
         monkeypatch.setattr(inner, "commit_table", commit_table)
         commit_table(*arguments)
         rival.set_properties({"other": "writer"})
-        raise CommitStateUnknownException("the connection broke")
+        raise CommitUnknownError("the connection broke")
 
     monkeypatch.setattr(inner, "commit_table", commit_and_fail)
     table.create_tag("v1")

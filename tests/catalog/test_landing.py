@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import json
+import sqlite3
 import uuid
 from pathlib import Path
 
@@ -12,12 +13,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
-from sqlalchemy.exc import OperationalError
 
 import skerry
 from skerry import puffin, theta
-from skerry.errors import CommitUnknownError, ConflictError, NotFoundError, SchemaError, SkerryError
+from skerry.errors import CommitUnknownError, ConflictError, NotFoundError, SchemaError, SkerryError, StorageError
+from skerry.iceberg.catalogs.sql_database import SqlConnection
+from skerry.iceberg.catalogs.sql_tables import SqlTables
 from skerry.iceberg.commit import IcebergTarget
 
 SCHEMA = pa.schema([("k", pa.int64()), ("s", pa.string()), ("x", pa.float64())])
@@ -147,19 +148,19 @@ def test_a_rival_commit_between_build_and_commit_is_covered(catalog, monkeypatch
 def test_a_race_lost_at_the_compare_itself_leaves_no_metadata_file(catalog, monkeypatch, tmp_path):
     table = catalog.create_table("d.t", SCHEMA, properties={"commit.retry.min-wait-ms": "1"})
     rival = skerry.connect(tmp_path / "warehouse").load_table("d.t")
-    inner = catalog.iceberg_catalog
-    write = inner._write_metadata
+    replace = SqlTables.replace_location
     written = []
 
-    def write_then_lose(metadata, io, metadata_path):  # PyIceberg names them
-        write(metadata, io, metadata_path)
-        written.append(metadata_path)
+    def lose_then_replace(self, namespace, name, old, new, sending):
+        written.append(new)
         if len(written) == 1:
             rival.append(rows(0, 10))
+        replace(self, namespace, name, old, new, sending)
 
-    monkeypatch.setattr(inner, "_write_metadata", write_then_lose)
+    monkeypatch.setattr(SqlTables, "replace_location", lose_then_replace)
     table.append(rows(10, 30))
-    lost, won = (Path(location.removeprefix("file://")) for location in written)
+    lost, rivals, won = (Path(location.removeprefix("file://")) for location in written)
+    assert rivals.exists()
     assert not lost.exists()
     assert won.exists()
     assert table.scan().count() == 30
@@ -226,7 +227,7 @@ def test_blobs_of_another_snapshot_or_sequence_number_are_stale(catalog):
         metadata = state.metadata.model_copy(
             update={"statistics": [file.model_copy(update={"blob_metadata": blobs, **sizes})]}
         )
-        table.handle.state = type(state)(state.name, metadata, state.metadata_location, state.storage, state.handle)
+        table.handle.state = type(state)(state.name, metadata, state.metadata_location, state.storage)
         freshness = table.statistics()["k"].freshness
         assert str(freshness).startswith("stale: computed from snapshot")
 
@@ -345,45 +346,48 @@ def test_a_failure_in_the_middle_of_the_data_leaves_the_old_state_and_no_file(ca
     assert table.refresh().scan().count() == 10
 
 
-def test_a_database_error_after_the_compare_is_unknown_and_nothing_is_cleaned_up(catalog, monkeypatch, tmp_path):
+def test_a_database_error_at_the_commit_is_unknown_and_nothing_is_cleaned_up(catalog, monkeypatch, tmp_path):
     table = catalog.create_table("d.t", SCHEMA)
-    inner = catalog.iceberg_catalog
-    write = inner._write_metadata
 
-    def commit_table(handle, requirements, updates):
-        staged = inner._update_and_stage_table(inner.load_table(handle.name()), handle.name(), requirements, updates)
-        write(staged.metadata, staged.io, staged.metadata_location)
-        raise OperationalError("UPDATE iceberg_tables", {}, Exception("server closed the connection"))
+    def commit(connection):
+        raise sqlite3.OperationalError("disk I/O error")
 
-    monkeypatch.setattr(inner, "commit_table", commit_table)
-    with pytest.raises(CommitUnknownError, match="may or may not have happened"):
+    monkeypatch.setattr(SqlConnection, "commit", commit)
+    with pytest.raises(CommitUnknownError, match="may or may not have applied the change: OperationalError: disk I/O"):
         table.append(rows(0, 10))
     kinds = sorted(Path(name).suffix for name in files_below(tmp_path / "warehouse") if "catalog.db" not in name)
     assert kinds == [".avro", ".avro", ".json", ".json", ".parquet", ".stats"]
 
 
-def test_a_database_error_before_the_compare_is_a_plain_failure_and_cleaned_up(catalog, monkeypatch, tmp_path):
+@pytest.mark.parametrize("statement", ["SELECT metadata_location", "BEGIN IMMEDIATE", "UPDATE"])
+def test_a_database_error_before_the_commit_is_a_plain_failure_and_cleaned_up(
+    catalog, monkeypatch, tmp_path, statement
+):
     table = catalog.create_table("d.t", SCHEMA)
     before = files_below(tmp_path / "warehouse")
+    execute, base = SqlConnection.execute, table.handle.state
 
-    def commit_table(handle, requirements, updates):
-        raise OperationalError("SELECT", {}, Exception("no connection"))
+    def fail(connection, text, parameters=()):
+        if text.startswith(statement):
+            raise sqlite3.OperationalError("disk I/O error")
+        return execute(connection, text, parameters)
 
-    monkeypatch.setattr(catalog.iceberg_catalog, "commit_table", commit_table)
-    with pytest.raises(SkerryError, match="failed before it was sent"):
+    monkeypatch.setattr(SqlConnection, "execute", fail)
+    monkeypatch.setattr(IcebergTarget, "load", lambda _: base)
+    with pytest.raises(StorageError, match="database failed: OperationalError: disk I/O error"):
         table.append(rows(0, 10))
     assert files_below(tmp_path / "warehouse") == before
 
 
 def test_an_answer_lost_on_its_way_back_is_found_by_reading_back(catalog, monkeypatch):
     table = catalog.create_table("d.t", SCHEMA)
-    commit_table = catalog.iceberg_catalog.commit_table
+    commit_table = table.handle.catalog.commit_table
 
     def commit_and_lose_the_answer(*arguments):
         commit_table(*arguments)
-        raise CommitStateUnknownException("504")
+        raise CommitUnknownError("504")
 
-    monkeypatch.setattr(catalog.iceberg_catalog, "commit_table", commit_and_lose_the_answer)
+    monkeypatch.setattr(table.handle.catalog, "commit_table", commit_and_lose_the_answer)
     table.append(rows(0, 10))
     assert table.scan().count() == 10
     assert table.statistics()["k"].freshness.is_fresh
@@ -395,11 +399,11 @@ def test_retries_obey_the_table_property(catalog, monkeypatch):
     )
     attempts = []
 
-    def always_lost(handle, requirements, updates):
-        attempts.append(handle)
-        raise CommitFailedException("lost")
+    def always_lost(base, requirements, updates, write):
+        attempts.append(base)
+        raise ConflictError("lost")
 
-    monkeypatch.setattr(catalog.iceberg_catalog, "commit_table", always_lost)
+    monkeypatch.setattr(table.handle.catalog, "commit_table", always_lost)
     with pytest.raises(ConflictError, match="gave up after 3 attempts"):
         table.append(rows(0, 10))
     assert len(attempts) == 3

@@ -10,6 +10,7 @@ import pytest
 
 import skerry
 from skerry.errors import CatalogLockedError, CommitUnknownError
+from skerry.iceberg.catalogs.sql_database import SqlConnection
 
 SCHEMA = pa.schema([("id", pa.int64())])
 ONE_ATTEMPT = {"commit.retry.num-retries": "0"}
@@ -53,21 +54,18 @@ def another_writer(tmp_path, lock="IMMEDIATE"):
 
 
 @contextmanager
-def failing_commits(catalog, *, after=False, error=None):
-    """The engine's COMMIT fails, before or after it took effect."""
-    dialect = catalog.iceberg_catalog.engine.dialect
-    commit = dialect.do_commit
+def failing_commits(*, after=False, error=None):
+    """COMMIT fails, before or after it took effect."""
+    commit = SqlConnection.commit
 
     def fail(connection):
         if after:
             commit(connection)
         raise error or sqlite3.OperationalError("disk I/O error")
 
-    dialect.do_commit = fail
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SqlConnection, "commit", fail)
         yield
-    finally:
-        del dialect.do_commit
 
 
 def lock_is_free(tmp_path):
@@ -154,17 +152,17 @@ def test_a_catalog_that_another_process_has_for_itself(catalog, connect, tmp_pat
 
 def test_a_commit_that_fails_otherwise_is_looked_up_over_a_fresh_connection(catalog, connect, tmp_path):
     table = catalog.load_table("n.t")
-    with failing_commits(catalog), pytest.raises(CommitUnknownError, match="disk I/O error"):
+    with failing_commits(), pytest.raises(CommitUnknownError, match="disk I/O error"):
         table.append(pa.table({"id": [3]}))
     assert lock_is_free(tmp_path)
     assert ids(connect()) == [1, 2]
-    with failing_commits(catalog, after=True):
+    with failing_commits(after=True):
         table.append(pa.table({"id": [4]}))
     assert ids(connect()) == ids(catalog) == [1, 2, 4]
 
 
 def test_an_interrupt_at_commit_ends_the_transaction(catalog, connect, tmp_path):
-    with failing_commits(catalog, error=KeyboardInterrupt()), pytest.raises(KeyboardInterrupt):
+    with failing_commits(error=KeyboardInterrupt()), pytest.raises(KeyboardInterrupt):
         catalog.create_table("n.u", SCHEMA)
     assert lock_is_free(tmp_path)
     assert connect().list_tables() == catalog.list_tables() == ["n.t"]
@@ -182,13 +180,13 @@ def test_the_journal_stays_a_file_that_is_gone_after_a_commit(tmp_path):
 def test_a_database_in_memory_survives_a_failed_commit(tmp_path):
     catalog = skerry.connect("sqlite:///:memory:", warehouse=f"file://{tmp_path}")
     table = catalog.create_table("n.t", SCHEMA)
-    with failing_commits(catalog), pytest.raises(CommitUnknownError):
+    with failing_commits(), pytest.raises(CommitUnknownError):
         table.append(pa.table({"id": [3]}))
     assert ids(catalog) == []
 
 
 @pytest.mark.service
-def test_postgresql(postgres_url, tmp_path):
+def test_postgresql(postgres_url, tmp_path, monkeypatch):
     import psycopg
 
     def connect():
@@ -231,15 +229,18 @@ def test_postgresql(postgres_url, tmp_path):
 
         # the connection breaks, before and after COMMIT
         def cut(connection):
-            other.execute("SELECT pg_terminate_backend(%s, 5000)", [connection.info.backend_pid])
+            other.execute("SELECT pg_terminate_backend(%s, 5000)", [connection.raw.info.backend_pid])
 
-        dialect = catalog.iceberg_catalog.engine.dialect
-        commit = dialect.do_commit
-        dialect.do_commit = lambda connection: (cut(connection), commit(connection))
+        commit = SqlConnection.commit
+        monkeypatch.setattr(SqlConnection, "commit", lambda connection: (cut(connection), commit(connection)))
         with pytest.raises(CommitUnknownError):
             table.append(pa.table({"id": [2]}))
         assert ids(connect()) == []
-        dialect.do_commit = lambda connection: (commit(connection), cut(connection), connection.execute("SELECT 1"))
+        monkeypatch.setattr(
+            SqlConnection,
+            "commit",
+            lambda connection: (commit(connection), cut(connection), connection.execute("SELECT 1")),
+        )
         table.append(pa.table({"id": [3]}))
         assert in_transaction() == 0
     assert ids(connect()) == [3]

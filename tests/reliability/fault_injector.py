@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import sqlite3
 import threading
 import time
 from collections.abc import Callable
@@ -18,9 +19,9 @@ from enum import Enum
 from typing import Any
 
 import requests
-from sqlalchemy.engine.default import DefaultDialect
 
 from skerry.errors import StorageError
+from skerry.iceberg.catalogs.sql_database import SqlConnection
 from skerry.storage.local import LocalFiles, LocalSink
 from skerry.storage.objects import ObjectFiles
 from skerry.storage.streams import Sink
@@ -178,22 +179,21 @@ class Injector:
         sink._publish = watched  # type: ignore[attr-defined]
 
     def _watch_sql(self) -> None:
-        injector = self
-        execute, commit = DefaultDialect.do_execute, DefaultDialect.do_commit
+        execute, commit = SqlConnection.execute, SqlConnection.commit
 
-        def failed(dialect: Any) -> Exception:
-            return dialect.loaded_dbapi.OperationalError("injected: the database failed")
+        def failed(connection: SqlConnection) -> Exception:
+            return _operational_error(connection.raw)("injected: the database failed")
 
-        def watched_execute(dialect: Any, cursor: Any, statement: str, *rest: Any, **more: Any) -> None:
+        def watched_execute(connection: SqlConnection, statement: str, parameters: Any = ()) -> Any:
             what = " ".join(statement.split()[:3])
-            call = Call(f"sql {what}", not what.upper().startswith(("SELECT", "PRAGMA")))
-            injector.run(call, lambda: failed(dialect), lambda: execute(dialect, cursor, statement, *rest, **more))
+            call = Call(f"sql {what}", not what.upper().startswith(("SELECT", "PRAGMA", "BEGIN")))
+            return self.run(call, lambda: failed(connection), lambda: execute(connection, statement, parameters))
 
-        def watched_commit(dialect: Any, connection: Any) -> None:
-            injector.run(Call("sql commit", True), lambda: failed(dialect), lambda: commit(dialect, connection))
+        def watched_commit(connection: SqlConnection) -> None:
+            self.run(Call("sql commit", True), lambda: failed(connection), lambda: commit(connection))
 
-        DefaultDialect.do_execute = watched_execute  # type: ignore[method-assign]
-        DefaultDialect.do_commit = watched_commit  # type: ignore[method-assign]
+        SqlConnection.execute = watched_execute  # type: ignore[method-assign]
+        SqlConnection.commit = watched_commit  # type: ignore[method-assign]
 
     def _watch_rest(self) -> None:
         send = requests.Session.send
@@ -208,6 +208,15 @@ class Injector:
             )
 
         requests.Session.send = watched  # type: ignore[method-assign]
+
+
+def _operational_error(connection: Any) -> type[Exception]:
+    """The exception of a database's library for a failure of the database."""
+    if isinstance(connection, sqlite3.Connection):
+        return sqlite3.OperationalError
+    import psycopg
+
+    return psycopg.OperationalError
 
 
 def _list_at_once(files: type) -> None:
