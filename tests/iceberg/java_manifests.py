@@ -6,13 +6,13 @@ Integer if it fits 32 bits, which reflection does not take for a `Long`: ids in 
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
-from pyiceberg.partitioning import PartitionSpec
-from pyiceberg.schema import Schema
-
 from skerry.iceberg.manifests.manifest_list import ManifestContent
+from skerry.iceberg.metadata.partition_spec import PartitionSpec
+from skerry.iceberg.metadata.schema import Schema
 
 
 class JavaIceberg:
@@ -40,8 +40,8 @@ class JavaIceberg:
         raise LookupError(method_name)
 
     def spec(self, schema: Schema, spec: PartitionSpec) -> Any:
-        parsed = self.iceberg.SchemaParser.fromJson(schema.model_dump_json())
-        return self.iceberg.PartitionSpecParser.fromJson(parsed, spec.model_dump_json())
+        parsed = self.iceberg.SchemaParser.fromJson(json.dumps(schema.to_json()))
+        return self.iceberg.PartitionSpecParser.fromJson(parsed, json.dumps(spec.to_json()))
 
     def specs(self, *specs: Any) -> Any:
         by_id = self.jvm.java.util.HashMap()

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from decimal import Decimal
 
-from pyiceberg.partitioning import PartitionField, PartitionSpec
-from pyiceberg.schema import Schema
-from pyiceberg.types import (
+from skerry.iceberg.manifests.manifest import EntryStatus, FileContent, ManifestEntry
+from skerry.iceberg.metadata.partition_spec import PartitionField, PartitionSpec
+from skerry.iceberg.metadata.schema import Schema
+from skerry.iceberg.metadata.transforms import parse_transform
+from skerry.iceberg.metadata.types import (
     BinaryType,
     BooleanType,
     DateType,
@@ -26,8 +28,6 @@ from pyiceberg.types import (
     TimeType,
     UUIDType,
 )
-
-from skerry.iceberg.manifests.manifest import EntryStatus, FileContent, ManifestEntry
 from skerry.table.files.data_file import DataFile
 
 # type, value, another value; in physical form
@@ -72,10 +72,10 @@ SCHEMA = Schema(
     schema_id=2,
 )
 SPEC = PartitionSpec(
-    PartitionField(2, 1000, "day", "ts_day"),
-    PartitionField(1, 1001, "bucket[16]", "id_bucket"),
-    PartitionField(3, 1002, "truncate[2]", "s_trunc"),
-    PartitionField(2, 1003, "void", "ts_null"),
+    PartitionField(2, 1000, parse_transform("day"), "ts_day"),
+    PartitionField(1, 1001, parse_transform("bucket[16]"), "id_bucket"),
+    PartitionField(3, 1002, parse_transform("truncate[2]"), "s_trunc"),
+    PartitionField(2, 1003, parse_transform("void"), "ts_null"),
     spec_id=5,
 )
 UNPARTITIONED = PartitionSpec(spec_id=0)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 
-from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
-from pyiceberg.schema import Schema
-
 from skerry.iceberg.manifests.manifest import EntryStatus, FileContent, ManifestContent, ManifestEntry, encode_manifest
 from skerry.iceberg.manifests.manifest_list import encode_manifest_list
+from skerry.iceberg.metadata import snapshot as metadata
 from skerry.iceberg.metadata.arrow_schema import to_arrow_schema
+from skerry.iceberg.metadata.partition_spec import UNPARTITIONED_PARTITION_SPEC
+from skerry.iceberg.metadata.schema import Schema
 from skerry.iceberg.planning.plan import ScanPlanner
 from skerry.storage import Storage
 from skerry.table.files.data_file import DataFile
@@ -101,13 +101,13 @@ class Snapshot:
         return ScanPlanner(**(defaults | options))
 
     def list_manifests(self):
-        """Write the manifest list; returns its location."""
+        """Write the manifest list; returns the snapshot that has it."""
         listing = encode_manifest_list(
             self.manifests, format_version=self.version, snapshot_id=2, sequence_number=100, first_row_id=0
         )
         location = f"{self.root}/metadata/list.avro"
         self.storage.write(location, listing.data, overwrite=True)
-        return location
+        return metadata.Snapshot(snapshot_id=2, timestamp_ms=0, manifest_list=location)
 
     def plan(self, where=None, **options):
         return self.planner(where, **options).plan(self.list_manifests())

@@ -12,7 +12,6 @@ from changed_tables import changed_table, rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import orc
-from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 
 import skerry
 from skerry import puffin
@@ -20,6 +19,7 @@ from skerry.avro import read_columns
 from skerry.errors import SchemaError, StorageError
 from skerry.iceberg.manifests.manifest import FileContent
 from skerry.iceberg.manifests.manifest_list import ManifestContent
+from skerry.iceberg.metadata.partition_spec import UNPARTITIONED_PARTITION_SPEC
 from skerry.iceberg.operations import RowDelta
 from skerry.iceberg.writing.delete_files import write_deletion_vectors, write_equality_deletes, write_position_deletes
 from skerry.storage import Storage

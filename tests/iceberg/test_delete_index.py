@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from planning_samples import Snapshot, data_file, entry, keys, positions, vector
-from pyiceberg.partitioning import PartitionField, PartitionSpec
-from pyiceberg.schema import Schema
-from pyiceberg.transforms import BucketTransform, IdentityTransform, VoidTransform
-from pyiceberg.types import DoubleType, IntegerType, LongType, NestedField, StringType, StructType
 
 from skerry.errors import FormatError, SkerryError, UnsupportedError
 from skerry.iceberg.manifests.file_batch import FileBatch
 from skerry.iceberg.manifests.manifest import EntryStatus, FileContent
 from skerry.iceberg.manifests.reader import read_manifest
+from skerry.iceberg.metadata.partition_spec import PartitionField, PartitionSpec
+from skerry.iceberg.metadata.schema import Schema
+from skerry.iceberg.metadata.transforms import BucketTransform, IdentityTransform, VoidTransform
+from skerry.iceberg.metadata.types import DoubleType, IntegerType, LongType, NestedField, StringType, StructType
 from skerry.iceberg.planning.delete_index import DeleteIndex
 from skerry.table.files.data_file import DeleteKind
 from skerry.table.rows.values import decode_value, encode_value

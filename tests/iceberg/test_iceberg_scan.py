@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.types import DecimalType, DoubleType, LongType, StringType
 
 import skerry
 from skerry.errors import FormatError, NotFoundError, SchemaError, SkerryError, UnsupportedError
 from skerry.iceberg.manifests.manifest import EntryStatus, ManifestContent, ManifestEntry, encode_manifest
 from skerry.iceberg.manifests.manifest_list import encode_manifest_list
+from skerry.iceberg.metadata.types import DecimalType, DoubleType, LongType, StringType
 from skerry.iceberg.planning.plan import ScanPlanner
 from skerry.table.files.data_file import DataFile, WrittenFile
 

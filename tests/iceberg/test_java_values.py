@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from decimal import Decimal
 
@@ -26,7 +27,7 @@ def java(spark):
 def java_type(java, type_):
     """Java's type, by way of a schema."""
     schema = to_iceberg_schema(pa.schema([("c", type_)]), format_version=3)
-    return java.iceberg.SchemaParser.fromJson(schema.model_dump_json()).findType("c")
+    return java.iceberg.SchemaParser.fromJson(json.dumps(schema.to_json())).findType("c")
 
 
 class Function:

@@ -12,16 +12,16 @@ import uuid
 
 import pytest
 from planning_samples import Snapshot, data_file, entry, keys, positions
-from pyiceberg.partitioning import PartitionField, PartitionSpec
-from pyiceberg.schema import Schema
-from pyiceberg.transforms import IdentityTransform
-from pyiceberg.types import BinaryType, DateType, DecimalType, LongType, NestedField, StringType, UUIDType
 
 from skerry.errors import FormatError, NotFoundError, SchemaError, UnsupportedError
 from skerry.iceberg.manifests import cache as manifest_cache
 from skerry.iceberg.manifests.batch_folder import BatchFolder
 from skerry.iceberg.manifests.cache import METRIC_COLUMNS, ManifestCache, shared_cache
 from skerry.iceberg.manifests.reader import read_manifest
+from skerry.iceberg.metadata.partition_spec import PartitionField, PartitionSpec
+from skerry.iceberg.metadata.schema import Schema
+from skerry.iceberg.metadata.transforms import IdentityTransform
+from skerry.iceberg.metadata.types import BinaryType, DateType, DecimalType, LongType, NestedField, StringType, UUIDType
 
 SCHEMA = Schema(
     NestedField(1, "n", LongType()),

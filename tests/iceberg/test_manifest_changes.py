@@ -11,7 +11,6 @@ import pytest
 from changed_tables import ChangedTable, changed_table
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pyiceberg.partitioning import PartitionSpec
 
 import skerry
 from skerry.errors import SchemaError
@@ -19,6 +18,7 @@ from skerry.iceberg.manifest_changes import MergePolicy
 from skerry.iceberg.manifests.manifest import EntryStatus, ManifestEntry, encode_manifest
 from skerry.iceberg.manifests.reader import read_manifest
 from skerry.iceberg.metadata.arrow_schema import to_iceberg_schema
+from skerry.iceberg.metadata.partition_spec import PartitionSpec
 from skerry.iceberg.operations import AppendFiles, RewriteFiles, RowDelta
 from skerry.iceberg.partitioning.partitions import partition_spec
 from skerry.storage import Storage

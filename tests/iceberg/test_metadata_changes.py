@@ -8,15 +8,14 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pyiceberg.schema import Schema
-from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
-from pyiceberg.table.snapshots import Snapshot
-from pyiceberg.types import IntegerType, NestedField, StructType
 
 from skerry.errors import FormatError, SchemaError
 from skerry.iceberg.cleaning.expiry import ExpireSnapshots
 from skerry.iceberg.evolution.schema_draft import SchemaDraft
 from skerry.iceberg.metadata.history import ancestors, is_ancestor
+from skerry.iceberg.metadata.schema import Schema
+from skerry.iceberg.metadata.snapshot import Snapshot, SnapshotRef, SnapshotRefType
+from skerry.iceberg.metadata.types import IntegerType, NestedField, StructType
 
 # Schema changes ------------------------------------------------------------------------------------------------------
 

@@ -11,9 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from planning_samples import Snapshot, data_file, entry, keys, positions, vector
-from pyiceberg.partitioning import PartitionField, PartitionSpec
-from pyiceberg.schema import Schema
-from pyiceberg.transforms import (
+
+import skerry
+from skerry.errors import FormatError, NotFoundError, SchemaError, SkerryError
+from skerry.iceberg.manifests.cache import ManifestCache
+from skerry.iceberg.manifests.manifest_list import ManifestContent
+from skerry.iceberg.metadata.arrow_schema import to_arrow_schema
+from skerry.iceberg.metadata.partition_spec import PartitionField, PartitionSpec
+from skerry.iceberg.metadata.schema import Schema
+from skerry.iceberg.metadata.transforms import (
     BucketTransform,
     DayTransform,
     HourTransform,
@@ -23,7 +29,7 @@ from pyiceberg.transforms import (
     VoidTransform,
     YearTransform,
 )
-from pyiceberg.types import (
+from skerry.iceberg.metadata.types import (
     DoubleType,
     IntegerType,
     LongType,
@@ -32,12 +38,6 @@ from pyiceberg.types import (
     StructType,
     TimestampType,
 )
-
-import skerry
-from skerry.errors import FormatError, NotFoundError, SchemaError, SkerryError
-from skerry.iceberg.manifests.cache import ManifestCache
-from skerry.iceberg.manifests.manifest_list import ManifestContent
-from skerry.iceberg.metadata.arrow_schema import to_arrow_schema
 from skerry.iceberg.partitioning.transforms import apply
 from skerry.table.files.data_file import DeleteKind
 from skerry.table.predicate import parse, row_mask
@@ -126,11 +126,11 @@ def test_a_promoted_partition_column_has_the_wider_type():
 
 def counted(snapshot, where, cache):
     """Files that remain, and requests and bytes that planning took, without the manifest list."""
-    location = snapshot.list_manifests()
+    listed = snapshot.list_manifests()
     before = snapshot.storage.metrics.counts()
-    plan = snapshot.planner(where, cache=cache, threads=2).plan(location)
+    plan = snapshot.planner(where, cache=cache, threads=2).plan(listed)
     spent = snapshot.storage.metrics.counts() - before
-    return len(plan.tasks), spent.requests - 1, spent.bytes_read - snapshot.storage.size(location)
+    return len(plan.tasks), spent.requests - 1, spent.bytes_read - snapshot.storage.size(listed.manifest_list)
 
 
 def daily(days=12, files=3):

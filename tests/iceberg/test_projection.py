@@ -10,8 +10,11 @@ import pyarrow.compute as pc
 import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
-from pyiceberg.schema import Schema
-from pyiceberg.types import (
+
+from skerry.errors import SchemaError
+from skerry.iceberg.metadata.arrow_schema import to_arrow_schema
+from skerry.iceberg.metadata.schema import Schema
+from skerry.iceberg.metadata.types import (
     BinaryType,
     DateType,
     DecimalType,
@@ -25,9 +28,6 @@ from pyiceberg.types import (
     TimestamptzType,
     UUIDType,
 )
-
-from skerry.errors import SchemaError
-from skerry.iceberg.metadata.arrow_schema import to_arrow_schema
 from skerry.iceberg.partitioning.partitions import partition_columns, partition_spec, partition_type
 from skerry.iceberg.partitioning.projection import project
 from skerry.table.predicate import FieldMetrics, evaluate, parse, row_mask

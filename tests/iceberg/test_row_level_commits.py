@@ -9,13 +9,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from changed_tables import ChangedTable, changed_table, rows
-from pyiceberg.schema import Schema
-from pyiceberg.types import LongType, NestedField
 
 import skerry
 from skerry.errors import CommitUnknownError, ConflictError, SchemaError, StorageError
 from skerry.iceberg.manifests.manifest import EntryStatus
 from skerry.iceberg.manifests.manifest_list import FieldSummary, ManifestContent
+from skerry.iceberg.metadata.schema import Schema
+from skerry.iceberg.metadata.types import LongType, NestedField
 from skerry.iceberg.operations import OverwriteFiles, RewriteFiles, RowDelta
 from skerry.storage import Storage
 from skerry.table.statistics.column_statistics import FreshnessState

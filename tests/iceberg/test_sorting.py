@@ -9,10 +9,12 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pyiceberg.schema import Schema
-from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, NullOrder, SortDirection, SortField, SortOrder
-from pyiceberg.transforms import BucketTransform, DayTransform, IdentityTransform
-from pyiceberg.types import (
+
+from skerry.errors import SchemaError
+from skerry.iceberg.metadata.schema import Schema
+from skerry.iceberg.metadata.sort_order import UNSORTED_SORT_ORDER, NullOrder, SortDirection, SortField, SortOrder
+from skerry.iceberg.metadata.transforms import BucketTransform, DayTransform, IdentityTransform
+from skerry.iceberg.metadata.types import (
     DoubleType,
     FloatType,
     LongType,
@@ -22,8 +24,6 @@ from pyiceberg.types import (
     TimestampType,
     UUIDType,
 )
-
-from skerry.errors import SchemaError
 from skerry.iceberg.partitioning.sorting import sort_indices, sort_order
 
 SCHEMA = Schema(

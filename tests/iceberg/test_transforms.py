@@ -13,7 +13,11 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pyiceberg.transforms import (
+from peers import peer_transform, peer_type
+
+from skerry.errors import SchemaError, UnsupportedError
+from skerry.iceberg.metadata.arrow_schema import to_iceberg_type
+from skerry.iceberg.metadata.transforms import (
     BucketTransform,
     DayTransform,
     HourTransform,
@@ -24,9 +28,6 @@ from pyiceberg.transforms import (
     VoidTransform,
     YearTransform,
 )
-
-from skerry.errors import SchemaError, UnsupportedError
-from skerry.iceberg.metadata.arrow_schema import to_iceberg_type
 from skerry.iceberg.partitioning.murmur import hash_column
 from skerry.iceberg.partitioning.transforms import apply, hour_limits, parse_transform, result_type
 from skerry.table.rows.values import encode_value, physical_value
@@ -209,7 +210,7 @@ def test_pyiceberg_gives_the_same(transform, type_, data):
         values = [value % 2**40 if value is not None else None for value in values]
         values = [value % 10**6 if value is not None and pa.types.is_date32(type_) else value for value in values]
         column = pa.array(values, _storage(type_)).cast(type_)
-    peer = transform.transform(to_iceberg_type(type_, format_version=3))
+    peer = peer_transform(transform).transform(peer_type(to_iceberg_type(type_, format_version=3)))
     expected = [None if value is None else peer(value) for value in values]
     if isinstance(transform, TruncateTransform) and pa.types.is_integer(type_):
         bits = type_.bit_width

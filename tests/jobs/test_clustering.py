@@ -13,8 +13,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
-from pyiceberg.schema import Schema
-from pyiceberg.types import (
+
+import skerry
+from skerry.errors import SchemaError
+from skerry.iceberg.jobs import clustering
+from skerry.iceberg.jobs.clustering import Clustering, clustered
+from skerry.iceberg.metadata.schema import Schema
+from skerry.iceberg.metadata.types import (
     BooleanType,
     DateType,
     DecimalType,
@@ -24,11 +29,6 @@ from pyiceberg.types import (
     StringType,
     StructType,
 )
-
-import skerry
-from skerry.errors import SchemaError
-from skerry.iceberg.jobs import clustering
-from skerry.iceberg.jobs.clustering import Clustering, clustered
 from skerry.iceberg.partitioning.z_order import ZOrder, _interleave, z_order_columns
 from skerry.iceberg.reading.scan import scan
 from skerry.table.rows.values import decode_value

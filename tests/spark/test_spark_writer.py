@@ -36,9 +36,9 @@ def layout_of(
     return FileLayout(
         table="d.t",
         folder=str(folder / "data" / "one write"),
-        schema_json=iceberg.model_dump_json(),
-        spec_json=partition_spec(iceberg, by or []).model_dump_json(),
-        sort_order_json=sort_order(iceberg, sort or []).model_dump_json(),
+        iceberg_schema=iceberg,
+        spec=partition_spec(iceberg, by or []),
+        sort_order=sort_order(iceberg, sort or []),
         modes={},
         sketched=(),
         **options,

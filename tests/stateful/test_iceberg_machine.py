@@ -16,11 +16,11 @@ import pytest
 from hypothesis import HealthCheck, settings
 from landing_machine import LandingMachine
 from pyiceberg.table import StaticTable
-from pyiceberg.transforms import VoidTransform
 from table_machine import FormatUnderTest
 from table_model import KEY
 
 import skerry
+from skerry.iceberg.metadata.transforms import VoidTransform
 
 _HISTORIES = os.environ.get("SKERRY_HISTORIES")
 _MODES = st.sampled_from(["copy-on-write", "merge-on-read"])
