@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 from pyiceberg.table import CommitTableRequest, Namespace, TableIdentifier
 from pyiceberg.table.snapshots import Snapshot
+from skerry.iceberg.metadata.updates import ExpireSnapshotsUpdate, NextSnapshotUpdate, UpgradeUpdate
 
 import skerry
 from skerry.errors import SchemaError, UnsupportedError
-from skerry.iceberg.metadata.updates import ExpireSnapshotsUpdate, NextSnapshotUpdate, UpgradeUpdate
 
 SCHEMA = pa.schema([("k", pa.int32()), ("s", pa.string())])
 

@@ -60,7 +60,11 @@ def identity_table(*, nanoseconds: bool = False, fixed: bool = True) -> tuple[Sc
         *(NestedField(index + 1, f"c {index}", type_) for index, (type_, _, _) in enumerate(values)), schema_id=4
     )
     spec = PartitionSpec(
-        *(PartitionField(index + 1, 1000 + index, "identity", f"c {index}") for index in range(len(values))), spec_id=3
+        *(
+            PartitionField(index + 1, 1000 + index, parse_transform("identity"), f"c {index}")
+            for index in range(len(values))
+        ),
+        spec_id=3,
     )
     return schema, spec, [tuple(v for _, v, _ in values), tuple(v for _, _, v in values), (None,) * len(values)]
 

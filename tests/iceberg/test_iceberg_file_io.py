@@ -15,10 +15,10 @@ from pyiceberg.catalog.memory import InMemoryCatalog
 from pyiceberg.expressions import EqualTo
 from pyiceberg.io import InputStream, OutputStream, load_file_io
 from pyiceberg.table import Table
+from skerry.iceberg.metadata.file_io import SkerryFileIO
 
 import skerry
 from skerry.errors import FormatError
-from skerry.iceberg.metadata.file_io import SkerryFileIO
 from skerry.storage import Counts
 
 FILE_IO = {"py-io-impl": "skerry.iceberg.metadata.file_io.SkerryFileIO"}

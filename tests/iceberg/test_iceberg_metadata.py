@@ -17,6 +17,7 @@ from pyiceberg.table.metadata import TableMetadataUtil, new_table_metadata
 from pyiceberg.table.snapshots import Operation, Snapshot
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.table.update import AddSnapshotUpdate, AssertTableUUID, SetSnapshotRefUpdate, update_table_metadata
+from skerry.iceberg.metadata.pyiceberg_metadata import encode_metadata, install, next_row_id
 
 from skerry.errors import SchemaError
 from skerry.iceberg.manifests.manifest import EntryStatus, ManifestEntry, encode_manifest
@@ -24,7 +25,6 @@ from skerry.iceberg.manifests.manifest_list import ManifestContent, encode_manif
 from skerry.iceberg.manifests.reader import read_manifest
 from skerry.iceberg.manifests.summary import ENGINE_NAME, ENGINE_VERSION, snapshot_summary, summary_of
 from skerry.iceberg.metadata.arrow_schema import to_arrow_schema, to_iceberg_schema
-from skerry.iceberg.metadata.pyiceberg_metadata import encode_metadata, install, next_row_id
 from skerry.iceberg.partitioning.partitions import partition_spec
 from skerry.iceberg.partitioning.sorting import sort_order
 from skerry.iceberg.writing.metrics import metrics_modes, parquet_data_file

@@ -745,7 +745,7 @@ def test_versions_and_contents_that_do_not_fit():
         _ = broken.schema
     with pytest.raises(FormatError, match="the header's 'partition-spec' cannot be parsed"):
         _ = broken.spec
-    field = '[{"source-id": 1, "field-id": 1000, "name": "x", "transform": "bucket[2Y"}]'
+    field = '[{"source-id": 1, "field-id": 1000, "name": "x", "transform": "bucket[0]"}]'
     with pytest.raises(FormatError, match="the header's 'partition-spec' cannot be parsed"):
         _ = decode_manifest(with_metadata(GOOD, partition_spec=field), listed).spec
 
@@ -778,7 +778,10 @@ def test_names_that_avro_does_not_allow_are_escaped_and_stay_apart():
     names = ["a b", "a_x20b", "1", "ü", "", "a.b"]
     schema = Schema(*(NestedField(index + 1, f"c{index}", StringType()) for index in range(len(names))))
     spec = PartitionSpec(
-        *(PartitionField(index + 1, 1000 + index, "identity", name) for index, name in enumerate(names))
+        *(
+            PartitionField(index + 1, 1000 + index, parse_transform("identity"), name)
+            for index, name in enumerate(names)
+        )
     )
     partition = tuple("abcdef")
     entry = ManifestEntry(EntryStatus.ADDED, data_file("a", spec=spec, partition=partition))
@@ -792,6 +795,8 @@ def test_names_that_avro_does_not_allow_are_escaped_and_stay_apart():
 
 def test_a_partition_by_a_long_list_of_columns_of_one_fixed_type():
     schema = Schema(*(NestedField(index + 1, f"c{index}", LongType()) for index in range(3)))
-    spec = PartitionSpec(*(PartitionField(index + 1, 1000 + index, "identity", f"c{index}") for index in range(3)))
+    spec = PartitionSpec(
+        *(PartitionField(index + 1, 1000 + index, parse_transform("identity"), f"c{index}") for index in range(3))
+    )
     entry = ManifestEntry(EntryStatus.ADDED, data_file("a", spec=spec, partition=(1, None, 3)))
     assert round_trip([entry], 2, schema=schema, spec=spec)[0].data_file.partition == (1, None, 3)

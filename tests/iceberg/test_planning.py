@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import datetime
 
+import msgspec
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -396,34 +397,34 @@ def test_settled_files_are_counted_and_the_others_left():
 
 def test_every_truncation_and_a_flipped_byte_are_told_or_harmless():
     snapshot = daily(1, 3)
-    location = snapshot.list_manifests()
+    listed = snapshot.list_manifests()
     (manifest,) = snapshot.manifests
     expected = [task.data_file.location for task in snapshot.plan().tasks]
-    for path in (location, manifest.manifest_path):
+    for path in (listed.manifest_list, manifest.manifest_path):
         whole = snapshot.storage.read(path)
         for length in (*range(0, len(whole), 97), len(whole) - 1):
             snapshot.storage.write(path, whole[:length], overwrite=True)
             with pytest.raises(FormatError) as caught:
-                snapshot.planner("n = 1", cache=ManifestCache(0)).plan(location)
+                snapshot.planner("n = 1", cache=ManifestCache(0)).plan(listed)
             assert caught.value.location == path
         for place in range(0, len(whole), 61):
             broken = whole[:place] + bytes([whole[place] ^ 0x10]) + whole[place + 1 :]
             snapshot.storage.write(path, broken, overwrite=True)
             with contextlib.suppress(SkerryError):  # any of ours, and nothing else
-                snapshot.planner("n = 1", cache=ManifestCache(0)).plan(location)
+                snapshot.planner("n = 1", cache=ManifestCache(0)).plan(listed)
         snapshot.storage.write(path, whole, overwrite=True)
     assert [task.data_file.location for task in snapshot.plan().tasks] == expected
 
 
 def test_what_is_missing_is_named():
     snapshot = daily(1, 1)
-    location = snapshot.list_manifests()
+    listed = snapshot.list_manifests()
     (manifest,) = snapshot.manifests
     snapshot.storage.delete([manifest.manifest_path])
     with pytest.raises(NotFoundError, match=r"m0\.avro"):
-        snapshot.planner(cache=ManifestCache(0)).plan(location)
+        snapshot.planner(cache=ManifestCache(0)).plan(listed)
     with pytest.raises(NotFoundError, match=r"nowhere\.avro"):
-        snapshot.planner().plan(f"{snapshot.root}/metadata/nowhere.avro")
+        snapshot.planner().plan(msgspec.structs.replace(listed, manifest_list=f"{snapshot.root}/metadata/nowhere.avro"))
 
 
 @pytest.mark.parametrize(
@@ -468,7 +469,7 @@ def test_manifests_outside_of_the_table_are_refused():
     with pytest.raises(SkerryError, match="outside its folder"):
         snapshot.plan()
     with pytest.raises(SkerryError, match="outside its folder"):
-        snapshot.planner().plan(f"{other.root}/metadata/list.avro")
+        snapshot.planner().plan(other.list_manifests())
 
 
 def test_specs_must_fit():

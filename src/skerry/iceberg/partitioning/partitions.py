@@ -157,7 +157,7 @@ def _result_type(schema: Schema, field: PartitionField) -> pa.DataType:
         return pa.null()  # of a column that was dropped
     try:
         source = schema.find_type(field.source_id)
-    except ValueError as error:
+    except SchemaError as error:
         raise SchemaError(f"partition field {field.name!r}: the schema has no column {field.source_id}") from error
     return result_type(field.transform, to_arrow_type(source, path=(field.name,)))
 
