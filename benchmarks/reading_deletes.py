@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 import skerry
+from skerry.iceberg.catalogs.pyiceberg_catalogs import as_pyiceberg
 from skerry.iceberg.operations import RowDelta
 from skerry.iceberg.writing.delete_files import write_deletion_vectors, write_position_deletes
 from tpch_data import CACHE, lineitem_rows
@@ -69,7 +70,7 @@ def masked(table: Any, columns: list[str] | None) -> pa.Table:
 def by_pyiceberg(table: Any) -> pa.Table:
     """Three columns of a table, read by PyIceberg."""
     inner = table.handle
-    return inner.catalog.load_table(inner.identifier).scan(selected_fields=tuple(COLUMNS)).to_arrow()
+    return as_pyiceberg(inner.catalog).load_table(inner.identifier).scan(selected_fields=tuple(COLUMNS)).to_arrow()
 
 
 def measure(routes: dict[str, Callable[[], pa.Table]], rounds: int) -> dict[str, list[tuple[float, float]]]:

@@ -53,7 +53,7 @@ def test_files_without_ids_are_read_by_name(table, warehouse):
     assert keys(table) == [*range(30)]
     assert fresh(table) == {"k": (30, "fresh"), "s": (7, "fresh"), "d": (3, "fresh")}
     assert table.properties[MAPPING] == (
-        '[{"names":["k"],"field-id":1},{"names":["s"],"field-id":2},{"names":["d"],"field-id":3}]'
+        '[{"field-id":1,"names":["k"]},{"field-id":2,"names":["s"]},{"field-id":3,"names":["d"]}]'
     )
     theirs = peer(warehouse, "d.t")
     assert theirs.scan(row_filter="k > 27").to_arrow()["k"].to_pylist() == [28, 29]

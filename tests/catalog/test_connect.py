@@ -185,7 +185,7 @@ def test_a_primary_key_is_recorded_as_identifier_fields(tmp_path):
         "a.b", pa.schema([("v", pa.string()), ("k", pa.int64())]), primary_key=["k"]
     )
     schema = table.handle.state.metadata.schema()
-    assert schema.identifier_field_names() == {"k"}
+    assert schema.identifier_field_names() == ["k"]
     assert [field.nullable for field in table.schema] == [True, False]
     with pytest.raises(SchemaError, match="'k'"):
         table.append(pa.table({"v": ["a"], "k": pa.array([None], pa.int64())}))

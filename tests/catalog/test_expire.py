@@ -7,8 +7,6 @@ import shutil
 
 import pyarrow.parquet as pq
 import pytest
-from pyiceberg.table.statistics import PartitionStatisticsFile
-from pyiceberg.table.update import SetPartitionStatisticsUpdate
 from rivals import SCHEMA, Elsewhere, beaten_by, files_below, keys, path_of, peer, rows
 
 import skerry
@@ -17,6 +15,8 @@ from skerry.iceberg.cleaning.expiry import ExpireSnapshots, RetentionDefaults
 from skerry.iceberg.jobs import expire
 from skerry.iceberg.manifests.manifest_list import read_manifest_list
 from skerry.iceberg.manifests.reader import read_manifest
+from skerry.iceberg.metadata.statistics_file import PartitionStatisticsFile
+from skerry.iceberg.metadata.table_updates import SetPartitionStatisticsUpdate
 from skerry.iceberg.operations import MetadataChange
 from skerry.paimon.jobs import expire as paimon_expiry
 from skerry.storage import Storage

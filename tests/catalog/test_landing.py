@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import decimal
 import json
@@ -9,6 +10,7 @@ import sqlite3
 import uuid
 from pathlib import Path
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -223,10 +225,9 @@ def test_blobs_of_another_snapshot_or_sequence_number_are_stale(catalog):
     size, footer_size = writer.write(file.statistics_path, storage=state.storage, overwrite=True)
     sizes = {"file_size_in_bytes": size, "file_footer_size_in_bytes": footer_size}
     for change in ({"snapshot_id": 5}, {"sequence_number": 7}):
-        blobs = [blob.model_copy(update=change) for blob in file.blob_metadata]
-        metadata = state.metadata.model_copy(
-            update={"statistics": [file.model_copy(update={"blob_metadata": blobs, **sizes})]}
-        )
+        blobs = tuple(msgspec.structs.replace(blob, **change) for blob in file.blob_metadata)
+        changed = msgspec.structs.replace(file, blob_metadata=blobs, **sizes)
+        metadata = dataclasses.replace(state.metadata, statistics=(changed,))
         table.handle.state = type(state)(state.name, metadata, state.metadata_location, state.storage)
         freshness = table.statistics()["k"].freshness
         assert str(freshness).startswith("stale: computed from snapshot")

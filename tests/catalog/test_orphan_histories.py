@@ -25,6 +25,7 @@ from rivals import SCHEMA, files_below, keys, path_of, peer, rows
 
 import skerry
 from skerry.errors import SkerryError
+from skerry.iceberg.catalogs import sql
 from skerry.storage import Storage
 
 _HISTORIES = os.environ.get("SKERRY_HISTORIES")
@@ -76,8 +77,7 @@ class History:
         """Let a writer die before it has sent its commit, or between its metadata file and the compare-and-swap."""
         catalog = skerry.connect(self.folder)
         table = catalog.load_table(_NAME)
-        inner = table.handle.catalog
-        write = inner._write_metadata
+        write = sql.write_metadata
 
         def die(*arguments: Any, **named: Any) -> None:
             if late:
@@ -85,7 +85,7 @@ class History:
             raise Killed
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(inner, "_write_metadata", die)
+            patch.setattr(sql, "write_metadata", die)
             patch.setattr(Storage, "delete", lambda self, locations: None)
             with contextlib.suppress(Killed):
                 action(table)

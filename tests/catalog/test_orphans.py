@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import shutil
@@ -12,13 +13,13 @@ from urllib.parse import quote
 import pyarrow.parquet as pq
 import pytest
 from orphan_samples import age, metadata_update, oracle, sweep
-from pyiceberg.table.statistics import PartitionStatisticsFile
-from pyiceberg.table.update import SetPartitionStatisticsUpdate
 from rivals import SCHEMA, Elsewhere, files_below, keys, path_of, peer, rows
 
 import skerry
 from skerry.errors import FormatError, NotFoundError, SchemaError, SkerryError, StorageError, UnsupportedError
 from skerry.iceberg.manifests.manifest_list import read_manifest_list
+from skerry.iceberg.metadata.statistics_file import PartitionStatisticsFile
+from skerry.iceberg.metadata.table_updates import SetPartitionStatisticsUpdate
 from skerry.storage import Storage
 from skerry.table.reachability import Aliases, TableKind, alias, table_marker
 
@@ -169,7 +170,7 @@ def test_a_listing_through_a_link_shows_files_by_other_names(table, tmp_path):
     real = path_of(table.location)
     link = tmp_path / "link"
     link.symlink_to(real)
-    moved = state.metadata.model_copy(update={"location": f"file://{link}"})
+    moved = dataclasses.replace(state.metadata, location=f"file://{link}")
     left = litter(table, "data/other.parquet")
     done = sweep(table, metadata=moved)
     assert {Path(path).name for path in gone(done)} == {"other.parquet"}
@@ -319,7 +320,7 @@ def test_a_newer_state_of_which_a_part_is_gone_is_nobodys(table, catalog, wareho
 
 
 def test_a_folder_that_is_a_whole_store_is_refused(table):
-    moved = table.handle.state.metadata.model_copy(update={"location": "memory://all"})
+    moved = dataclasses.replace(table.handle.state.metadata, location="memory://all")
     with pytest.raises(UnsupportedError, match="is a whole store"):
         sweep(table, metadata=moved)
 

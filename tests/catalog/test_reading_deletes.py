@@ -10,6 +10,7 @@ import pytest
 
 import skerry
 from skerry.errors import UnsupportedError
+from skerry.iceberg.catalogs.pyiceberg_catalogs import as_pyiceberg
 from skerry.iceberg.operations import RowDelta
 from skerry.iceberg.writing.delete_files import write_deletion_vectors, write_equality_deletes, write_position_deletes
 
@@ -56,7 +57,7 @@ def commit_deletes(table, write, chosen):
 
 def by_pyiceberg(table, **options):
     inner = table.handle
-    found = inner.catalog.load_table(inner.identifier).scan(**options).to_arrow()
+    found = as_pyiceberg(inner.catalog).load_table(inner.identifier).scan(**options).to_arrow()
     return sorted(found["n"].to_pylist())
 
 
@@ -142,7 +143,7 @@ def test_deletes_outlive_partitioning_and_names(tmp_path):
     added = tuple(write_equality_deletes(inner.layout(), [pa.record_batch({"word": ["w2"]})], [word]))
     inner.commit(RowDelta(added_deletes=added, starting_snapshot_id=inner.state.snapshot().snapshot_id))
     left = [n for n in range(200) if n not in (3, 103) and n % 5 != 2]
-    outside = table.handle.catalog.load_table(inner.identifier)
+    outside = as_pyiceberg(inner.catalog).load_table(inner.identifier)
     with outside.update_schema(allow_incompatible_changes=True) as update:
         update.delete_column("word")
         update.rename_column("n", "number")

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 import skerry
+from skerry.iceberg.catalogs.pyiceberg_catalogs import as_pyiceberg
 from skerry.iceberg.handle import IcebergHandle
 from skerry.iceberg.manifests.manifest import ManifestEntry
 from skerry.iceberg.manifests.manifest_list import ManifestContent, ManifestFile, read_manifest_list
@@ -102,7 +103,9 @@ class ChangedTable:
 
     def by_pyiceberg(self) -> list[int]:
         """The keys that PyIceberg reads, in order."""
-        return sorted(self.table.catalog.load_table(self.table.identifier).scan().to_arrow()["k"].to_pylist())
+        return sorted(
+            as_pyiceberg(self.table.catalog).load_table(self.table.identifier).scan().to_arrow()["k"].to_pylist()
+        )
 
 
 def changed_table(folder: Path, version: int = 2, *, partitioned: bool = True, **properties: str) -> ChangedTable:

@@ -10,6 +10,7 @@ import pytest
 
 import skerry
 from skerry.errors import NotFoundError, SchemaError
+from skerry.iceberg.catalogs.pyiceberg_catalogs import as_pyiceberg
 from skerry.iceberg.operations import OverwriteFiles, RewriteFiles, RowDelta
 from skerry.iceberg.writing.delete_files import write_deletion_vectors, write_equality_deletes, write_position_deletes
 from skerry.iceberg.writing.table_writers import write_batches
@@ -308,7 +309,7 @@ def test_expired_snapshots_are_named(catalog):
     table.append(rows((2, "b")))
     second = head(table)
     table.append(rows((3, "c")))
-    table.handle.catalog.load_table(("d", "t")).maintenance.expire_snapshots().by_id(first).commit()
+    as_pyiceberg(table.handle.catalog).load_table(("d", "t")).maintenance.expire_snapshots().by_id(first).commit()
     table.refresh()
     assert told(table.changes(second)) == {0: ["+3c"]}
     with pytest.raises(NotFoundError, match=f"the parent of snapshot {second} has expired"):

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import skerry
 from skerry.errors import SchemaError
+from skerry.iceberg.catalogs.pyiceberg_catalogs import as_pyiceberg
 from skerry.iceberg.manifest_changes import MergePolicy
 from skerry.iceberg.manifests.manifest import EntryStatus, ManifestEntry, encode_manifest
 from skerry.iceberg.manifests.reader import read_manifest
@@ -76,14 +77,14 @@ def test_a_commit_of_many_files_is_split(tmp_path):
 def test_manifests_of_partition_specs_stay_apart(tmp_path):
     t = changed_table(tmp_path, **{"commit.manifest.min-count-to-merge": "2"})
     table = skerry.connect(tmp_path).load_table("d.t")
-    with t.table.catalog.load_table("d.t").update_spec() as update:
+    with as_pyiceberg(t.table.catalog).load_table("d.t").update_spec() as update:
         update.remove_field("p")
     t.table.refresh()
     spec_id = t.table.state.spec.spec_id
     t.table.commit(AppendFiles((data_file(1, spec_id), data_file(2), data_file(3, spec_id))))
     assert sorted((file.partition_spec_id, file.added_files_count) for file in t.manifests()) == [(0, 1), (spec_id, 2)]
     # the column that old partitions were made of may go, and their manifests can still be rewritten
-    with t.table.catalog.load_table("d.t").update_schema() as change:
+    with as_pyiceberg(t.table.catalog).load_table("d.t").update_schema() as change:
         change.delete_column("p")
     t.table.refresh()
     t.table.commit(RowDelta(removed_files=(t.a.location,), starting_snapshot_id=t.snapshot_id))

@@ -298,7 +298,7 @@ def test_a_column_in_the_way_of_lineage(tmp_path):
     catalog = skerry.connect(tmp_path)
     schema = Schema(NestedField(1, "_row_id", LongType(), required=False))  # only others make it
     catalog.create_table("d.other", pa.schema([("id", pa.int64())]))
-    inner = catalog.load_table("d.other").handle.catalog
+    inner = catalog.iceberg_catalog
     inner.create_table(("d", "t"), schema, properties={"format-version": "3"})
     table = catalog.load_table("d.t")
     with pytest.raises(SchemaError, match="column '_row_id' has a name that is reserved for row lineage"):

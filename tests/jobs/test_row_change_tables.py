@@ -11,6 +11,7 @@ import pytest
 
 import skerry
 from skerry.errors import SchemaError
+from skerry.iceberg.catalogs.pyiceberg_catalogs import as_pyiceberg
 from skerry.table.rows.metadata_columns import METADATA_COLUMNS
 
 pytestmark = pytest.mark.slow
@@ -241,7 +242,7 @@ def test_names_of_metadata_columns_are_refused_for_new_columns(tmp_path):
 
 def test_safety_catches(tmp_path):
     table = make(tmp_path, pa.schema([("k", pa.int64()), ("pos", pa.int64())]))
-    with table.handle.catalog.load_table("d.t").update_schema() as update:
+    with as_pyiceberg(table.handle.catalog).load_table("d.t").update_schema() as update:
         update.rename_column("pos", "_pos")  # as other engines may
     with pytest.raises(SchemaError, match="delete needs a condition; 'TRUE' deletes all rows"):
         table.delete(None)
