@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from skerry.errors import NotFoundError
 from skerry.iceberg.metadata.partition_spec import PartitionSpec
 from skerry.iceberg.metadata.requirements import TableRequirement
 from skerry.iceberg.metadata.schema import Schema
@@ -123,7 +125,10 @@ class IcebergCatalog(ABC):
         pending: list[Identifier] = [()]
         while pending:
             parent = pending.pop()
-            for namespace in self.list_namespaces(parent):
+            below: list[Identifier] = []
+            with suppress(NotFoundError):  # dropped in the meantime
+                below = self.list_namespaces(parent)
+            for namespace in below:
                 if namespace not in found and len(namespace) > len(parent) and namespace[: len(parent)] == parent:
                     found[namespace] = None
                     pending.append(namespace)

@@ -28,11 +28,9 @@ def open_catalog(name: str, properties: Mapping[str, Any]) -> IcebergCatalog:
     """
     uri = str(properties.get("uri", ""))
     kind = str(properties.get("type") or _kind_of(uri)).lower()
-    if "py-catalog-impl" not in properties and kind == "sql" and _dialect(uri) in _OWN_DIALECTS:
-        from skerry.iceberg.catalogs.sql import SqlCatalog
-
+    if "py-catalog-impl" not in properties and (kind == "rest" or (kind == "sql" and _dialect(uri) in _OWN_DIALECTS)):
         try:
-            return SqlCatalog(name, properties)
+            return _own(kind)(name, properties)
         except SkerryError as error:
             error.message = f"cannot open catalog {name!r}: {error.message}"
             error.location = error.location or redact(uri)
@@ -40,6 +38,17 @@ def open_catalog(name: str, properties: Mapping[str, Any]) -> IcebergCatalog:
     from skerry.iceberg.catalogs.pyiceberg_catalogs import PyIcebergCatalog
 
     return PyIcebergCatalog(name, properties)
+
+
+def _own(kind: str) -> type[IcebergCatalog]:
+    """The class of a catalog; each is loaded only when it is asked for."""
+    if kind == "rest":
+        from skerry.iceberg.catalogs.rest import RestCatalog
+
+        return RestCatalog
+    from skerry.iceberg.catalogs.sql import SqlCatalog
+
+    return SqlCatalog
 
 
 def _kind_of(uri: str) -> str:

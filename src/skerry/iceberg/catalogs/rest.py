@@ -1,0 +1,270 @@
+"""A catalog behind Iceberg's REST protocol: a server keeps names and metadata, and hands out credentials for files.
+
+Spec: Iceberg REST catalog specification.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+from urllib.parse import quote
+
+from skerry.errors import (
+    AlreadyExistsError,
+    CommitUnknownError,
+    ConflictError,
+    FormatError,
+    NotFoundError,
+    SkerryError,
+    UnsupportedError,
+)
+from skerry.iceberg.catalogs.base import CatalogTable, IcebergCatalog, Identifier, MetadataWrite, NewIcebergTable
+from skerry.iceberg.catalogs.rest_server import RestServer, texts
+from skerry.iceberg.metadata.metadata_json import parse_metadata
+from skerry.iceberg.metadata.requirements import TableRequirement
+from skerry.iceberg.metadata.table_metadata import TableMetadata
+from skerry.iceberg.metadata.table_updates import TableUpdate
+
+__all__ = ["RestCatalog"]
+
+_NAMESPACES: Final = "namespaces"
+_NAMESPACE: Final = "namespaces/{namespace}"
+_TABLES: Final = "namespaces/{namespace}/tables"
+_TABLE: Final = "namespaces/{namespace}/tables/{table}"
+_REGISTER: Final = "namespaces/{namespace}/register"
+_RENAME: Final = "tables/rename"
+_TOKEN: Final = "token"  # noqa: S105  the name of an option
+_MAX_PAGES: Final = 100_000
+
+
+class RestCatalog(IcebergCatalog):
+    """A catalog behind Iceberg's REST protocol.
+
+    Args:
+        name: Its name.
+        properties: `uri`, `warehouse` and how to log in, under PyIceberg's names.
+
+    Raises:
+        AccessDeniedError: The server refuses.
+        FormatError: It does not answer as the specification says.
+        SchemaError: A property has no valid value.
+        StorageError: It cannot be reached.
+        UnsupportedError: A property asks for what is not supported.
+    """
+
+    def __init__(self, name: str, properties: Mapping[str, Any]) -> None:
+        mode = str(properties.get("snapshot-loading-mode") or "all").lower()
+        if mode != "all":  # files of snapshots that are not loaded would look like orphans
+            raise UnsupportedError(f"snapshot-loading-mode={mode!r} is not supported: all snapshots are needed")
+        self._server = RestServer(properties)
+        super().__init__(name, self._server.properties)
+
+    @property
+    def writes_metadata(self) -> bool:
+        """Whether commits write the new metadata file themselves."""
+        return False
+
+    def list_namespaces(self, parent: Identifier = ()) -> list[Identifier]:
+        """The namespaces directly below another."""
+        query = {"parent": self._server.namespace_text(parent)} if parent else {}
+        found: list[Identifier] = []
+        for entry in self._pages(_NAMESPACES, "namespaces", query):
+            if not isinstance(entry, list) or not entry or not all(isinstance(part, str) for part in entry):
+                raise self._server.nonsense("a namespace is not a list of names")
+            found.append(tuple(entry))
+        return found
+
+    def namespace_exists(self, namespace: Identifier) -> bool:
+        """Whether there is such a namespace."""
+        return self._exists(_NAMESPACE, self._names(namespace))
+
+    def create_namespace(self, namespace: Identifier, properties: Mapping[str, str] | None = None) -> None:
+        """Create a namespace."""
+        body = {"namespace": list(namespace), "properties": dict(properties or {})}
+        try:
+            self._server.call("POST", _NAMESPACES, body=body)
+        except AlreadyExistsError:
+            raise AlreadyExistsError(f"namespace {'.'.join(namespace)!r} already exists") from None
+
+    def namespace_properties(self, namespace: Identifier) -> dict[str, str]:
+        """The properties of a namespace."""
+        found = self._server.call("GET", _NAMESPACE, names=self._names(namespace))
+        return texts(self._server.object(found, "the namespace"), "properties")
+
+    def list_tables(self, namespace: Identifier) -> list[Identifier]:
+        """The tables of a namespace."""
+        found: list[Identifier] = []
+        for entry in self._pages(_TABLES, "identifiers", {}, self._names(namespace)):
+            name = entry.get("name") if isinstance(entry, dict) else None
+            if not isinstance(name, str):
+                raise self._server.nonsense("a table has no name")
+            found.append((*namespace, name))
+        return found
+
+    def _pages(
+        self, endpoint: str, key: str, query: Mapping[str, str], names: Mapping[str, str] | None = None
+    ) -> Iterator[Any]:
+        """The entries of a listing, which comes in pages."""
+        size = self.properties.get("rest-page-size")
+        page = {**query, **({"pageSize": str(size)} if size is not None else {})}
+        seen: set[str] = set()
+        while True:
+            found = self._server.object(self._server.call("GET", endpoint, names=names, query=page), "a listing")
+            entries = found.get(key)
+            if not isinstance(entries, list):
+                raise self._server.nonsense(f"a listing has no {key}")
+            yield from entries
+            token = found.get("next-page-token")
+            if not token:
+                return
+            if not isinstance(token, str) or token in seen or len(seen) > _MAX_PAGES:
+                raise self._server.nonsense("the pages of a listing do not end")
+            seen.add(token)
+            page["pageToken"] = token
+
+    def table_exists(self, identifier: Identifier) -> bool:
+        """Whether there is a table of that name, even if its metadata cannot be read."""
+        return self._exists(_TABLE, self._names(identifier[:-1], identifier[-1]))
+
+    def _exists(self, endpoint: str, names: Mapping[str, str]) -> bool:
+        method = "HEAD" if self._server.offers(f"HEAD /v1/{{prefix}}/{endpoint}") else "GET"
+        try:
+            self._server.call(method, endpoint, names=names)
+        except NotFoundError:
+            return False
+        return True
+
+    def load_table(self, identifier: Identifier) -> CatalogTable:
+        """Load a table's newest state."""
+        try:
+            found = self._server.call("GET", _TABLE, names=self._names(identifier[:-1], identifier[-1]))
+        except NotFoundError:
+            raise NotFoundError(f"no table {'.'.join(identifier)!r}") from None
+        return self._table(identifier, found)
+
+    def create_table(self, identifier: Identifier, table: NewIcebergTable) -> CatalogTable:
+        """Create a table in a namespace that exists."""
+        body = {
+            "name": identifier[-1],
+            "location": table.location.rstrip("/") if table.location else None,
+            "schema": table.schema,
+            "partition-spec": table.partition_spec,
+            "write-order": table.sort_order,
+            "stage-create": False,
+            "properties": dict(table.properties),
+        }
+        sent = {key: value for key, value in body.items() if value is not None}
+        name = ".".join(identifier)
+        found = self._create(identifier, _TABLES, sent)
+        try:
+            return self._table(identifier, found)
+        except SkerryError as error:
+            raise CommitUnknownError(f"table {name!r} was created, but: {error}", location=name) from error
+
+    def register_table(self, identifier: Identifier, metadata_location: str) -> None:
+        """Register an existing table by its metadata file."""
+        body = {"name": identifier[-1], "metadata-location": metadata_location, "overwrite": False}
+        self._create(identifier, _REGISTER, body)
+
+    def _create(self, identifier: Identifier, endpoint: str, body: Any) -> Any:
+        try:
+            return self._server.call("POST", endpoint, names=self._names(identifier[:-1]), body=body)
+        except AlreadyExistsError:
+            raise AlreadyExistsError(f"table {'.'.join(identifier)!r} already exists") from None
+
+    def rename_table(self, identifier: Identifier, to: Identifier) -> None:
+        """Rename a table."""
+        body = {"source": _identifier(identifier), "destination": _identifier(to)}
+        try:
+            self._server.call("POST", _RENAME, body=body)
+        except AlreadyExistsError:
+            raise AlreadyExistsError(f"table {'.'.join(to)!r} already exists") from None
+        except NotFoundError as error:
+            raise NotFoundError(f"no table {'.'.join(identifier)!r}, or {error.message}") from None
+
+    def drop_table(self, identifier: Identifier, *, purge: bool = False) -> None:
+        """Remove a table from the catalog.
+
+        Args:
+            identifier: The table.
+            purge: Whether the server is to delete its files too.
+        """
+        names = self._names(identifier[:-1], identifier[-1])
+        try:
+            self._server.call("DELETE", _TABLE, names=names, query={"purgeRequested": str(purge).lower()})
+        except NotFoundError:
+            raise NotFoundError(f"no table {'.'.join(identifier)!r}") from None
+
+    def commit_table(
+        self,
+        table: CatalogTable,
+        requirements: Sequence[TableRequirement],
+        updates: Sequence[TableUpdate],
+        write: MetadataWrite,
+    ) -> CatalogTable:
+        """Apply updates to a table's newest state, if it meets the requirements."""
+        name = ".".join(table.identifier)
+        body = {
+            "identifier": _identifier(table.identifier),
+            "requirements": list(requirements),
+            "updates": list(updates),
+        }
+        names = self._names(table.identifier[:-1], table.identifier[-1])
+        write.may_have_effect = True
+        try:
+            found = self._server.call("POST", _TABLE, names=names, body=body, token=table.config.get(_TOKEN))
+        except AlreadyExistsError as error:  # status 409: a requirement is not met
+            write.may_have_effect = False
+            raise ConflictError(error.message, location=name) from error
+        except CommitUnknownError:
+            raise
+        except SkerryError as error:
+            write.may_have_effect = False
+            error.location = error.location or name
+            raise
+        try:
+            metadata, location = self._state(found)
+        except FormatError as error:
+            raise CommitUnknownError(f"the commit was accepted, but: {error}", location=name) from error
+        return CatalogTable(table.identifier, metadata, location, table.config)
+
+    def _table(self, identifier: Identifier, found: Any) -> CatalogTable:
+        """The table of an answer, with the credentials that it has for its files."""
+        metadata, location = self._state(found)
+        config = {**texts(found, "config"), **_credentials(found, metadata.location, location)}
+        return CatalogTable(identifier, metadata, location, config)
+
+    def _state(self, found: Any) -> tuple[TableMetadata, str]:
+        answer = self._server.object(found, "a table")
+        location = answer.get("metadata-location")
+        if not isinstance(location, str):
+            raise self._server.nonsense("a table has no metadata-location")
+        try:
+            return parse_metadata(answer.get("metadata"), "metadata"), location
+        except (FormatError, UnsupportedError) as error:
+            error.location = location
+            raise
+
+    def _names(self, namespace: Identifier, table: str | None = None) -> dict[str, str]:
+        found = {"namespace": self._server.namespace_path(namespace)}
+        return found if table is None else {**found, "table": quote(table, safe="")}
+
+    def close(self) -> None:
+        """Close idle connections."""
+        self._server.close()
+
+
+def _identifier(identifier: Identifier) -> dict[str, Any]:
+    return {"namespace": list(identifier[:-1]), "name": identifier[-1]}
+
+
+def _credentials(found: Mapping[str, Any], *locations: str) -> dict[str, str]:
+    """The credentials for a table's files: those whose prefix is the longest that fits."""
+    offered = found.get("storage-credentials")
+    fitting = [
+        (len(entry["prefix"]), texts(entry, "config"))
+        for entry in (offered if isinstance(offered, list) else [])
+        if isinstance(entry, dict) and isinstance(entry.get("prefix"), str)
+        if any(f"{location.rstrip('/')}/".startswith(entry["prefix"]) for location in locations)
+    ]
+    return max(fitting, key=lambda entry: entry[0], default=(0, {}))[1]

@@ -1,0 +1,331 @@
+"""A REST catalog's server: its configuration, its addresses, and what its answers mean.
+
+Spec: Iceberg REST catalog specification.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+from urllib.parse import quote, unquote, urlencode
+
+from skerry._version import __version__
+from skerry.errors import (
+    AccessDeniedError,
+    AlreadyExistsError,
+    CommitUnknownError,
+    FormatError,
+    NotFoundError,
+    SchemaError,
+    SkerryError,
+    StorageError,
+    UnsupportedError,
+)
+from skerry.iceberg.catalogs.http_client import Answer, HttpError, client_of, text_properties
+from skerry.iceberg.catalogs.rest_authentication import Authentication, Bearer, authentication_of
+from skerry.iceberg.catalogs.rest_signing import SigV4
+from skerry.iceberg.metadata.json_records import decode_json, encode_json
+from skerry.storage import redact
+
+__all__ = ["RestServer", "texts"]
+
+RULE: Final = "Iceberg REST catalog specification"
+_SEPARATOR: Final = "\x1f"
+_NO_ENDPOINTS: Final = frozenset(
+    {
+        "GET /v1/{prefix}/namespaces",
+        "GET /v1/{prefix}/namespaces/{namespace}",
+        "POST /v1/{prefix}/namespaces",
+        "POST /v1/{prefix}/namespaces/{namespace}/properties",
+        "DELETE /v1/{prefix}/namespaces/{namespace}",
+        "GET /v1/{prefix}/namespaces/{namespace}/tables",
+        "GET /v1/{prefix}/namespaces/{namespace}/tables/{table}",
+        "POST /v1/{prefix}/namespaces/{namespace}/tables",
+        "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}",
+        "DELETE /v1/{prefix}/namespaces/{namespace}/tables/{table}",
+        "POST /v1/{prefix}/tables/rename",
+        "POST /v1/{prefix}/namespaces/{namespace}/register",
+    }
+)
+"""What a server offers that does not say so."""
+_RETRIES: Final = 4
+_FIRST_PAUSE_S: Final = 0.2
+_LONGEST_PAUSE_S: Final = 10.0
+_BUSY: Final = (429, 502, 503, 504)
+_EXPIRED: Final = (401, 419)
+_TIMED_OUT: Final = 408
+_TOO_MANY: Final = 429
+_SETTINGS: Final = frozenset(
+    {"uri", "token", "credential", "scope", "audience", "resource", "oauth2-server-uri", "auth", "header", "rest"}
+)
+_READS: Final = ("GET", "HEAD")
+_MAX_REASON: Final = 300
+_HEADER_TEXT: Final = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
+
+
+class RestServer:
+    """A server, as it is configured for one warehouse.
+
+    Args:
+        properties: The catalog's properties as the user gave them.
+
+    Attributes:
+        properties: These, completed and overridden by the server.
+
+    Raises:
+        AccessDeniedError: The server refuses.
+        FormatError: It does not answer as the specification says.
+        MissingDependencyError: Signing needs a library that is not installed.
+        SchemaError: A property has no valid value.
+        StorageError: It cannot be reached.
+    """
+
+    def __init__(self, properties: Mapping[str, Any]) -> None:
+        self.properties: dict[str, Any] = dict(properties)
+        self._client = client_of(properties)
+        self._set_up()
+        query = {"warehouse": str(properties["warehouse"])} if properties.get("warehouse") else {}
+        found = self.object(self._call("GET", self._address("v1/config", query)), "the configuration")
+        defaults, overrides = texts(found, "defaults"), texts(found, "overrides")
+        self.properties = {**defaults, **properties, **overrides}
+        if str(properties["uri"]).startswith("https:") and not str(self.properties["uri"]).startswith("https:"):
+            raise AccessDeniedError(
+                f"the server redirects the catalog to {redact(str(self.properties['uri']))}, without encryption",
+                location=self._where,
+            )
+        endpoints = found.get("endpoints")
+        self._endpoints = _NO_ENDPOINTS
+        if isinstance(endpoints, list) and endpoints:
+            self._endpoints = frozenset(" ".join(str(text).split()) for text in endpoints)
+        self._separator = unquote(str(self.properties.get("namespace-separator") or _SEPARATOR))
+        if _settings(self.properties) != _settings(properties):
+            self._set_up()
+
+    def _set_up(self) -> None:
+        """Take address, headers and authorization from the properties."""
+        properties = self.properties
+        self._uri = str(properties["uri"]).rstrip("/")
+        if not self._uri.startswith(("http://", "https://")):
+            raise SchemaError(f"the address of a REST catalog begins with http:// or https://: {self._where}")
+        self._headers = {
+            "Accept": "application/json",
+            "User-Agent": f"skerry/{__version__}",
+            "X-Iceberg-Access-Delegation": "vended-credentials",
+        }
+        for name, value in text_properties(properties, "header").items():
+            if not _HEADER_TEXT.fullmatch(str(value)):
+                raise SchemaError(f"catalog property 'header.{name}' has characters that a header cannot have")
+            known = next((known for known in self._headers if known.lower() == name.lower()), name)
+            self._headers[known] = str(value)
+        self._authentication: Authentication = authentication_of(properties, self._client)
+        is_signed = str(properties.get("rest.sigv4-enabled", "false")).strip().lower() == "true"
+        self._signer = SigV4(properties) if is_signed else None
+
+    def __repr__(self) -> str:
+        return f"RestServer({self._where!r})"
+
+    @property
+    def _where(self) -> str:
+        return redact(self._uri)
+
+    def offers(self, endpoint: str) -> bool:
+        """Whether the server offers an endpoint: method and path, as the specification writes them."""
+        return endpoint in self._endpoints
+
+    def namespace_path(self, namespace: tuple[str, ...]) -> str:
+        """A namespace in a path."""
+        return quote(self._separator, safe="").join(quote(part, safe="") for part in namespace)
+
+    def namespace_text(self, namespace: tuple[str, ...]) -> str:
+        """A namespace in a query."""
+        return self._separator.join(namespace)
+
+    def call(
+        self,
+        method: str,
+        endpoint: str,
+        *,
+        names: Mapping[str, str] | None = None,
+        query: Mapping[str, str] | None = None,
+        body: Any = None,
+        token: str | None = None,
+    ) -> Any:
+        """Send a request to an endpoint.
+
+        Args:
+            method: The HTTP method.
+            endpoint: The path below the prefix, with names in braces.
+            names: What stands for them, encoded.
+            query: Parameters.
+            body: What is sent, as JSON.
+            token: A token for this table alone, instead of the catalog's.
+
+        Returns:
+            The JSON of the answer; None if it has no content.
+
+        Raises:
+            AccessDeniedError: The server refused the token, or what it allows.
+            AlreadyExistsError: Status 409: the name is taken, a requirement is not met.
+            CommitUnknownError: The server may or may not have executed the request, which was not a read.
+            FormatError: The answer of a read is not JSON.
+            NotFoundError: Status 404.
+            StorageError: The server cannot be reached, or failed.
+            UnsupportedError: It does not offer the endpoint.
+        """
+        template = f"{method} /v1/{{prefix}}/{endpoint}"
+        if not self.offers(template):
+            raise UnsupportedError(f"the catalog's server does not offer {template!r}", location=self._where)
+        prefix = str(self.properties.get("prefix") or "").strip("/")
+        path = "/".join(part for part in ("v1", prefix, endpoint.format(**(names or {}))) if part)
+        data = None if body is None else encode_json(body)
+        return self._call(method, self._address(path, query or {}), data, token)
+
+    def _address(self, path: str, query: Mapping[str, str]) -> str:
+        return f"{self._uri}/{path}{'?' + urlencode(query, quote_via=quote) if query else ''}"
+
+    def _call(self, method: str, url: str, body: bytes | None = None, token: str | None = None) -> Any:
+        """Send a request, again if that is safe and may help."""
+        authentication = self._authentication if token is None else Bearer(token)
+        is_read = method in _READS
+        for pause_s in (*_pauses_s(), None):
+            try:
+                answer = self._authorized(method, url, body, authentication)
+            except HttpError as error:
+                may_repeat = error.may_repeat and (is_read or not error.may_have_effect)
+                if pause_s is None or not may_repeat:
+                    raise self._no_answer(error, is_read=is_read, secrets=authentication.secrets) from error
+                time.sleep(pause_s)
+                continue
+            is_busy = answer.status == _TOO_MANY or (is_read and answer.status in _BUSY)
+            if pause_s is None or not is_busy:
+                return self._content(answer, method, url, authentication.secrets)
+            time.sleep(max(pause_s, _retry_after_s(answer)))
+        raise AssertionError  # the last pause is None
+
+    def _authorized(self, method: str, url: str, body: bytes | None, authentication: Authentication) -> Answer:
+        """Send a request; once more if the server no longer accepts the token, and there is a new one."""
+        answer = self._send(method, url, body, authentication)
+        if answer.status in _EXPIRED and authentication.renew():
+            return self._send(method, url, body, authentication)
+        return answer
+
+    def _send(self, method: str, url: str, body: bytes | None, authentication: Authentication) -> Answer:
+        headers = dict(self._headers)
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+        authorization = authentication.header()
+        if authorization is not None:
+            headers["Authorization"] = authorization
+        if self._signer is not None:
+            headers = self._signer.signed(method, url, headers, body)
+        return self._client.send(method, url, headers, body)
+
+    def _no_answer(self, error: HttpError, *, is_read: bool, secrets: tuple[str, ...]) -> SkerryError:
+        text = _without(str(error), secrets)
+        if error.may_have_effect and not is_read:
+            return CommitUnknownError(
+                f"the catalog may or may not have applied the change: {text}", location=self._where
+            )
+        return StorageError(f"the catalog's server failed: {text}", location=self._where)
+
+    def _content(self, answer: Answer, method: str, url: str, secrets: tuple[str, ...]) -> Any:
+        """What an answer says."""
+        status = answer.status
+        if 200 <= status < 300:
+            if method == "HEAD" or not answer.body:
+                return None
+            try:
+                return decode_json(answer.body)
+            except FormatError as error:
+                problem = f"the answer of {method} {redact(url)}: {error.message}"
+                if method in _READS:
+                    raise FormatError(problem, location=self._where, rule=RULE) from None
+                raise CommitUnknownError(problem, location=self._where) from None
+        reason = _without(_reason(answer), secrets)
+        if status in (*_EXPIRED, 403):
+            raise AccessDeniedError(f"the catalog's server refused: {reason}", location=self._where)
+        if status == 404:
+            raise NotFoundError(f"the catalog's server found nothing: {reason}")
+        if status == 409:
+            raise AlreadyExistsError(f"the catalog's server refused: {reason}")
+        if 300 <= status < 400:
+            target = redact(answer.headers.get("location", ""))
+            raise StorageError(
+                f"the catalog's server redirects to {target}: connect there, nothing was sent on", location=self._where
+            )
+        if status in (405, 406, 501):
+            raise UnsupportedError(f"the catalog's server does not support this: {reason}", location=self._where)
+        if status >= 500 or status == _TIMED_OUT:
+            if method not in _READS:
+                raise CommitUnknownError(
+                    f"the catalog may or may not have applied the change: {reason}", location=self._where
+                )
+            raise StorageError(f"the catalog's server failed: {reason}", location=self._where)
+        if status == _TOO_MANY:
+            raise StorageError(f"the catalog's server has too many requests: {reason}", location=self._where)
+        raise SkerryError(f"the catalog's server refused: {reason}", location=self._where)
+
+    def object(self, found: Any, what: str) -> dict[str, Any]:
+        """An answer that must be an object.
+
+        Raises:
+            FormatError: It is something else.
+        """
+        if not isinstance(found, dict):
+            raise self.nonsense(f"{what} is not an object")
+        return found
+
+    def nonsense(self, problem: str) -> FormatError:
+        """The error of an answer that does not follow the specification."""
+        return FormatError(
+            f"the catalog's server does not follow the protocol: {problem}", location=self._where, rule=RULE
+        )
+
+    def close(self) -> None:
+        """Close idle connections."""
+        self._client.close()
+
+
+def _settings(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """The properties that decide where requests are sent, and what is sent with each."""
+    return {name: value for name, value in properties.items() if name.split(".")[0] in _SETTINGS}
+
+
+def _pauses_s() -> Iterator[float]:
+    pause = _FIRST_PAUSE_S
+    for _ in range(_RETRIES):
+        yield random.uniform(0.5, 1.0) * pause
+        pause *= 2
+
+
+def _retry_after_s(answer: Answer) -> float:
+    text = answer.headers.get("retry-after", "")
+    return min(float(text), _LONGEST_PAUSE_S) if text.isdecimal() else 0.0
+
+
+def _reason(answer: Answer) -> str:
+    """The server's own words about a refusal, shortened."""
+    try:
+        found = decode_json(answer.body)
+    except FormatError:
+        return f"status {answer.status}"
+    error = found.get("error") if isinstance(found, dict) else None
+    if isinstance(error, dict):
+        text = ": ".join(str(error[key]) for key in ("type", "message") if isinstance(error.get(key), str))
+        return f"status {answer.status}: {' '.join(text.split())[:_MAX_REASON]}"
+    return f"status {answer.status}"
+
+
+def _without(text: str, secrets: tuple[str, ...]) -> str:
+    for secret in sorted(secrets, key=len, reverse=True):
+        text = text.replace(secret, "***")
+    return text
+
+
+def texts(found: Mapping[str, Any], name: str) -> dict[str, str]:
+    """A part of an answer that maps names to text; what is not text is left out."""
+    part = found.get(name)
+    return {str(key): value for key, value in part.items() if isinstance(value, str)} if isinstance(part, dict) else {}
