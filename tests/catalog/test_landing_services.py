@@ -10,6 +10,7 @@ import pytest
 import skerry
 from skerry import puffin
 from skerry.errors import CommitUnknownError
+from skerry.iceberg.catalogs.http_client import HttpClient, HttpError
 
 pytestmark = pytest.mark.service
 
@@ -64,34 +65,32 @@ def test_a_rest_catalog_that_vends_credentials_for_s3(rest_catalog):
     assert "s3.session-token" in table.handle.state.storage.options
 
 
-def test_a_rest_catalog_whose_answer_is_lost(rest_catalog):
+def test_a_rest_catalog_whose_answer_is_lost(rest_catalog, monkeypatch):
     """What it has done is read back over a fresh connection; what it has not done is not acknowledged."""
-    import requests
 
     def connect():
         return skerry.connect(f"rest+{rest_catalog.uri}", warehouse=rest_catalog.warehouse)
 
     catalog = connect()
     table = catalog.create_table("lost.birds", SCHEMA, properties={"commit.retry.num-retries": "0"})
-    session = catalog.iceberg_catalog._session
-    send = session.send
+    send = HttpClient._send_once
 
     def losing(*, before):
-        def lose(request, **options):
-            if request.method != "POST" or not request.url.endswith("/tables/birds"):
-                return send(request, **options)
+        def lose(client, method, url, *rest):
+            if method != "POST" or not url.endswith("/tables/birds"):
+                return send(client, method, url, *rest)
             if not before:
-                send(request, **options)
-            raise requests.ConnectionError("the connection broke")
+                send(client, method, url, *rest)
+            raise HttpError("the connection broke", may_have_effect=True)
 
         return lose
 
-    session.send = losing(before=True)
+    monkeypatch.setattr(HttpClient, "_send_once", losing(before=True))
     with pytest.raises(CommitUnknownError):
         table.append(rows(0, 10))
-    session.send = losing(before=False)
+    monkeypatch.setattr(HttpClient, "_send_once", losing(before=False))
     table.append(rows(10, 15))
-    del session.send
+    monkeypatch.undo()
     table.append(rows(15, 17))
     assert sorted(connect().load_table("lost.birds").scan().to_arrow()["k"].to_pylist()) == list(range(10, 17))
 

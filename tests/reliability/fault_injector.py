@@ -18,9 +18,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-import requests
-
 from skerry.errors import StorageError
+from skerry.iceberg.catalogs.http_client import HttpClient, HttpError
 from skerry.iceberg.catalogs.sql_database import SqlConnection
 from skerry.storage.local import LocalFiles, LocalSink
 from skerry.storage.objects import ObjectFiles
@@ -196,18 +195,16 @@ class Injector:
         SqlConnection.commit = watched_commit  # type: ignore[method-assign]
 
     def _watch_rest(self) -> None:
-        send = requests.Session.send
-        injector = self
+        send = HttpClient._send_once
 
-        def watched(session: Any, request: Any, **keywords: Any) -> Any:
-            call = Call(f"http {request.method}", request.method not in ("GET", "HEAD"))
-            return injector.run(
-                call,
-                lambda: requests.exceptions.ConnectionError("injected: the connection is broken"),
-                lambda: send(session, request, **keywords),
+        def watched(client: Any, method: str, *arguments: Any) -> Any:
+            return self.run(
+                Call(f"http {method}", method not in ("GET", "HEAD")),
+                lambda: HttpError("injected: the connection is broken", may_have_effect=True),
+                lambda: send(client, method, *arguments),
             )
 
-        requests.Session.send = watched  # type: ignore[method-assign]
+        HttpClient._send_once = watched  # type: ignore[method-assign]
 
 
 def _operational_error(connection: Any) -> type[Exception]:
