@@ -20,6 +20,7 @@ from skerry.errors import (
 )
 from skerry.iceberg.catalogs.base import CatalogTable, IcebergCatalog, Identifier, MetadataWrite, NewIcebergTable
 from skerry.iceberg.catalogs.rest_server import RestServer, texts
+from skerry.iceberg.metadata.json_records import json_of
 from skerry.iceberg.metadata.metadata_json import parse_metadata
 from skerry.iceberg.metadata.requirements import TableRequirement
 from skerry.iceberg.metadata.table_metadata import TableMetadata
@@ -147,9 +148,9 @@ class RestCatalog(IcebergCatalog):
         body = {
             "name": identifier[-1],
             "location": table.location.rstrip("/") if table.location else None,
-            "schema": table.schema,
-            "partition-spec": table.partition_spec,
-            "write-order": table.sort_order,
+            "schema": json_of(table.schema),
+            "partition-spec": json_of(table.partition_spec),
+            "write-order": json_of(table.sort_order),
             "stage-create": False,
             "properties": dict(table.properties),
         }
@@ -206,8 +207,8 @@ class RestCatalog(IcebergCatalog):
         name = ".".join(table.identifier)
         body = {
             "identifier": _identifier(table.identifier),
-            "requirements": list(requirements),
-            "updates": list(updates),
+            "requirements": json_of(tuple(requirements)),
+            "updates": json_of(tuple(updates)),
         }
         names = self._names(table.identifier[:-1], table.identifier[-1])
         write.may_have_effect = True
