@@ -107,8 +107,7 @@ def decode_metadata(data: bytes, *, location: str | None = None) -> TableMetadat
         return parse_metadata(decode_json(inflate_metadata(data)))
     except FormatError as error:
         error.location = location
-        if not error.message.startswith("this is not "):
-            error.message = f"this is not table metadata: {error.message}"
+        error.message = f"this is not table metadata: {error.message}"
         raise
     except UnsupportedError as error:
         error.location = location
