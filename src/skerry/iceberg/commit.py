@@ -280,6 +280,7 @@ def _stage_snapshot(staging: _Staging, change: SnapshotChange) -> StagedCommit:
     base = staging.base
     metadata = base.metadata
     parent = base.branch(change.ref)
+    parent_id = parent.snapshot_id if parent is not None else None
     snapshot_id = _new_snapshot_id()
     is_first = metadata.format_version == 1
     sequence_number = 0 if is_first else metadata.last_sequence_number + 1
@@ -296,7 +297,7 @@ def _stage_snapshot(staging: _Staging, change: SnapshotChange) -> StagedCommit:
         staged.manifests,
         format_version=metadata.format_version,
         snapshot_id=snapshot_id,
-        parent_snapshot_id=parent.snapshot_id if parent is not None else None,
+        parent_snapshot_id=parent_id,
         sequence_number=sequence_number,
         first_row_id=first_row_id,
         codec=manifest_codec(base.properties),
@@ -306,7 +307,7 @@ def _stage_snapshot(staging: _Staging, change: SnapshotChange) -> StagedCommit:
 
     snapshot = Snapshot(
         snapshot_id=snapshot_id,
-        parent_snapshot_id=parent.snapshot_id if parent is not None else None,
+        parent_snapshot_id=parent_id,
         sequence_number=None if is_first else sequence_number,
         # never before its parent's, even if the writers' clocks differ
         timestamp_ms=max(int(time.time() * 1000), metadata.last_updated_ms),
@@ -326,13 +327,11 @@ def _stage_snapshot(staging: _Staging, change: SnapshotChange) -> StagedCommit:
     if not change.staged:
         updates.append(set_branch(metadata, change.ref, snapshot_id))
     statistics = _stage_statistics(staging, snapshot, *sketches_after(base, change.ref, change.samples))
+    unmoved = AssertRefSnapshotId(ref=change.ref, snapshot_id=parent_id)
     return StagedCommit(
         base=base,
         updates=(*updates, *change.updates, *statistics),
-        requirements=(
-            *_same_table(metadata),
-            AssertRefSnapshotId(ref=change.ref, snapshot_id=parent.snapshot_id if parent is not None else None),
-        ),
+        requirements=(*_same_table(metadata), unmoved),
         metadata_write=MetadataWrite(staging.files),
         named=tuple(entry.data_file.location for entry in (*change.added, *change.added_deletes)),
         snapshot=snapshot,

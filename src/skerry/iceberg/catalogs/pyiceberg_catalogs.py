@@ -10,7 +10,6 @@ from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 from pyiceberg.catalog import Catalog, MetastoreCatalog, load_catalog
-from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.exceptions import (
     BadRequestError,
     CommitFailedException,
@@ -24,7 +23,7 @@ from pyiceberg.exceptions import (
     TableAlreadyExistsError,
     UnauthorizedError,
 )
-from pyiceberg.table import Table
+from pyiceberg.table import CommitTableResponse, Table
 
 from skerry.errors import (
     AccessDeniedError,
@@ -44,11 +43,11 @@ from skerry.iceberg.catalogs.pyiceberg_models import (
     calling,
     install,
     own_metadata,
+    py_change,
     py_schema,
     py_sort_order,
     py_spec,
 )
-from skerry.iceberg.catalogs.pyiceberg_rest import commit_to_server
 from skerry.iceberg.metadata.requirements import TableRequirement
 from skerry.iceberg.metadata.table_updates import TableUpdate
 from skerry.storage import Storage, redact
@@ -217,11 +216,7 @@ class PyIcebergCatalog(IcebergCatalog):
         name = ".".join(table.identifier)
         write.may_have_effect = not self._is_metastore
         try:
-            if isinstance(self.inner, RestCatalog):
-                return commit_to_server(self.inner, table, requirements, updates)
-            handle: Any = _Named(table.identifier)
-            with calling(Call(write=write)):
-                response = self.inner.commit_table(handle, tuple(requirements), tuple(updates))  # type: ignore[arg-type]
+            response = self._commit(table, requirements, updates, write)
         except CommitFailedException as error:
             raise ConflictError(str(error), location=name) from error
         except _REFUSED as error:
@@ -238,6 +233,21 @@ class PyIcebergCatalog(IcebergCatalog):
             raise CommitUnknownError(message, location=name) from error
         return CatalogTable(table.identifier, own_metadata(response.metadata), response.metadata_location, table.config)
 
+    def _commit(
+        self,
+        table: CatalogTable,
+        requirements: Sequence[TableRequirement],
+        updates: Sequence[TableUpdate],
+        write: MetadataWrite,
+    ) -> CommitTableResponse:
+        handle: Any = _Named(table.identifier, table.config)
+        if self._is_metastore:  # it hands them to us again, see pyiceberg_models
+            given: Any = (tuple(requirements), tuple(updates))
+            with calling(Call(write=write)):
+                return self.inner.commit_table(handle, *given)
+        change = py_change(table.identifier, requirements, updates)
+        return self.inner.commit_table(handle, change.requirements, change.updates)
+
     def _state(self, identifier: Identifier, table: Table) -> CatalogTable:
         config = table_storage(table, self.properties).options
         return CatalogTable(identifier, own_metadata(table.metadata), table.metadata_location, config)
@@ -248,14 +258,16 @@ class PyIcebergCatalog(IcebergCatalog):
 
 
 class _Named:
-    """All that the commits of metastore catalogs ask of the table that they change.
+    """All that catalogs ask of the table that a commit changes.
 
     Args:
         identifier: Its name.
+        config: What the catalog gave for it alone.
     """
 
-    def __init__(self, identifier: Identifier) -> None:
+    def __init__(self, identifier: Identifier, config: Mapping[str, str]) -> None:
         self._identifier = identifier
+        self.config = config
 
     def name(self) -> Identifier:
         """Namespace parts and table name."""

@@ -18,28 +18,38 @@ from typing import Any, Final, TypeVar
 
 from pydantic import PrivateAttr
 from pyiceberg.catalog import Catalog
-from pyiceberg.catalog import rest as rest_catalog
-from pyiceberg.catalog.rest import TableResponse
 from pyiceberg.io import InputFile
 from pyiceberg.partitioning import PartitionSpec as PyPartitionSpec
 from pyiceberg.schema import Schema as PySchema
 from pyiceberg.serializers import FromInputFile
-from pyiceberg.table import StagedTable
+from pyiceberg.table import CommitTableRequest, StagedTable
 from pyiceberg.table.metadata import TableMetadataV2
 from pyiceberg.table.sorting import SortOrder as PySortOrder
 
-from skerry.errors import NotFoundError
-from skerry.iceberg.catalogs.base import MetadataWrite, NewIcebergTable
+from skerry.errors import NotFoundError, UnsupportedError
+from skerry.iceberg.catalogs.base import Identifier, MetadataWrite, NewIcebergTable
 from skerry.iceberg.catalogs.metadata_files import metadata_after, new_metadata_location
 from skerry.iceberg.metadata.creation import new_table_metadata
-from skerry.iceberg.metadata.json_records import decode_json, encode_json
+from skerry.iceberg.metadata.json_records import decode_json, encode_json, json_of
 from skerry.iceberg.metadata.metadata_json import decode_metadata, encode_metadata, parse_metadata
 from skerry.iceberg.metadata.partition_spec import PartitionSpec
+from skerry.iceberg.metadata.requirements import TableRequirement
 from skerry.iceberg.metadata.schema import Schema
 from skerry.iceberg.metadata.sort_order import SortOrder
 from skerry.iceberg.metadata.table_metadata import TableMetadata
+from skerry.iceberg.metadata.table_updates import TableUpdate
 
-__all__ = ["Call", "PyMetadata", "calling", "install", "own_metadata", "py_schema", "py_sort_order", "py_spec"]
+__all__ = [
+    "Call",
+    "PyMetadata",
+    "calling",
+    "install",
+    "own_metadata",
+    "py_change",
+    "py_schema",
+    "py_sort_order",
+    "py_spec",
+]
 
 AnyCatalog = TypeVar("AnyCatalog", bound=Catalog)
 # method of the catalog -> whether it may replace a file
@@ -128,6 +138,25 @@ def py_spec(spec: PartitionSpec) -> PyPartitionSpec:
 def py_sort_order(order: SortOrder) -> PySortOrder:
     """A sort order for PyIceberg."""
     return PySortOrder.model_validate_json(encode_json(order))
+
+
+def py_change(
+    identifier: Identifier, requirements: Sequence[TableRequirement], updates: Sequence[TableUpdate]
+) -> CommitTableRequest:
+    """A commit for PyIceberg.
+
+    Raises:
+        UnsupportedError: PyIceberg does not know one of the updates.
+    """
+    request = {
+        "identifier": {"namespace": identifier[:-1], "name": identifier[-1]},
+        "requirements": json_of(tuple(requirements)),
+        "updates": json_of(tuple(updates)),
+    }
+    try:
+        return CommitTableRequest.model_validate_json(encode_json(request))
+    except ValueError as error:
+        raise UnsupportedError(f"PyIceberg cannot express the commit: {str(error)[:200]}") from error
 
 
 def install(catalog: AnyCatalog) -> AnyCatalog:
@@ -224,20 +253,5 @@ def _read_file(input_file: InputFile, *args: Any, **options: Any) -> Any:
     return PyMetadata.of(decode_metadata(data, location=input_file.location))
 
 
-class _TableResponse(TableResponse):
-    """A table as a REST catalog's server describes it, with our metadata if a call of ours is in progress."""
-
-    @classmethod
-    def model_validate_json(cls, json_data: Any, **options: Any) -> Any:
-        """Read the response."""
-        if _call.get() is None:
-            return TableResponse.model_validate_json(json_data, **options)
-        response = decode_json(json_data)
-        own = parse_metadata(response.get("metadata"), "metadata")
-        known = {name: value for name, value in response.items() if name != "metadata"}
-        return TableResponse.model_validate({**known, "metadata": PyMetadata.of(own)})
-
-
 _READ_FILE: Final = FromInputFile.table_metadata
 FromInputFile.table_metadata = staticmethod(_read_file)  # type: ignore[method-assign]
-rest_catalog.TableResponse = _TableResponse  # type: ignore[misc]

@@ -1,6 +1,6 @@
 """A catalog behind Iceberg's REST protocol: a server keeps names and metadata, and hands out credentials for files.
 
-Spec: Iceberg REST catalog specification.
+Spec: Iceberg REST specification.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How requests to a REST catalog are authorized: bearer tokens, OAuth2 with renewal, user and password.
 
-Spec: Iceberg REST catalog specification, `/v1/oauth/tokens`; RFC 6749, Client Credentials Grant; RFC 8693, Request.
+Spec: Iceberg REST specification, `/v1/oauth/tokens`; RFC 6749, Client Credentials Grant; RFC 8693, Request.
 """
 
 from __future__ import annotations

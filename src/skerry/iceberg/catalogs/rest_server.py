@@ -1,6 +1,6 @@
 """A REST catalog's server: its configuration, its addresses, and what its answers mean.
 
-Spec: Iceberg REST catalog specification.
+Spec: Iceberg REST specification.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from skerry.storage import redact
 
 __all__ = ["RestServer", "texts"]
 
-RULE: Final = "Iceberg REST catalog specification"
+RULE: Final = "Iceberg REST specification"
 _SEPARATOR: Final = "\x1f"
 _NO_ENDPOINTS: Final = frozenset(
     {

@@ -1,6 +1,6 @@
 """Applying of updates to table metadata, for catalogs that leave it to their clients.
 
-Spec: Iceberg REST catalog specification, `TableUpdate`; Iceberg spec, Table Metadata Fields, Row Lineage.
+Spec: Iceberg REST specification, `TableUpdate`; Iceberg spec, Table Metadata Fields, Row Lineage.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Fields that the specification does not know are kept and written back. Lists that are null are empty, as in Iceberg
 Java.
 
-Spec: Iceberg spec, Table Metadata Fields; Appendix C, Table Metadata and Snapshots; Appendix E.
+Spec: Iceberg spec, Table Metadata Fields, Table Metadata and Snapshots, Appendix E.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a commit requires of the metadata that it changes.
 
-Spec: Iceberg REST catalog specification, `TableRequirement`.
+Spec: Iceberg REST specification, `TableRequirement`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = [
     "parse_requirement",
 ]
 
-_RULE: Final = "Iceberg REST catalog specification, `TableRequirement`"
+_RULE: Final = "Iceberg REST specification, `TableRequirement`"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,6 @@
 """Table metadata of versions 1, 2 and 3: one frozen record, whatever the version.
 
-Spec: Iceberg spec, Table Metadata Fields; Appendix C, Table Metadata and Snapshots.
+Spec: Iceberg spec, Table Metadata Fields, Table Metadata and Snapshots.
 """
 
 from __future__ import annotations

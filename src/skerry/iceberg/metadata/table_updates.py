@@ -1,6 +1,6 @@
 """Updates of table metadata, as commits send them to catalogs.
 
-Spec: Iceberg REST catalog specification, `TableUpdate`.
+Spec: Iceberg REST specification, `TableUpdate`.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ __all__ = [
 
 LAST_ADDED: Final = -1
 """Stands for the id of the schema, spec or order that an earlier update of the commit added."""
-_RULE: Final = "Iceberg REST catalog specification, `TableUpdate`"
+_RULE: Final = "Iceberg REST specification, `TableUpdate`"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
