@@ -42,7 +42,11 @@ BROKEN = {
     "no schemas": (without("schemas"), FormatError, "not table metadata"),
     "no location": (without("location"), FormatError, "location"),
     "no specs": (without("partition-specs"), FormatError, "not table metadata"),
-    "no schema of that id": (lambda document: {**document, "current-schema-id": 7}, FormatError, "there is no schema 7"),
+    "no schema of that id": (
+        lambda document: {**document, "current-schema-id": 7},
+        FormatError,
+        "there is no schema 7",
+    ),
     "a list": (lambda document: [document], FormatError, "not table metadata"),
     "snapshots of another shape": (lambda document: {**document, "snapshots": {"a": 1}}, FormatError, "snapshots"),
     "a snapshot without manifests": (

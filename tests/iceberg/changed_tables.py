@@ -84,7 +84,7 @@ class ChangedTable:
         snapshot = self.table.state.snapshot()
         assert snapshot is not None
         assert snapshot.summary is not None
-        return {"operation": snapshot.summary.operation.value, **snapshot.summary.additional_properties}
+        return {name: str(value) for name, value in snapshot.summary.items()}
 
     def manifests(self, content: ManifestContent = ManifestContent.DATA) -> list[ManifestFile]:
         """The manifests of the current snapshot."""

@@ -15,13 +15,12 @@ from pyiceberg.catalog.memory import InMemoryCatalog
 from pyiceberg.expressions import EqualTo
 from pyiceberg.io import InputStream, OutputStream, load_file_io
 from pyiceberg.table import Table
-from skerry.iceberg.metadata.file_io import SkerryFileIO
 
 import skerry
 from skerry.errors import FormatError
+from skerry.iceberg.catalogs.pyiceberg_files import FILE_IO, SkerryFileIO
 from skerry.storage import Counts
 
-FILE_IO = {"py-io-impl": "skerry.iceberg.metadata.file_io.SkerryFileIO"}
 ROWS = pa.table({"k": pa.array(range(1000), pa.int64()), "s": [f"v{i % 7}" for i in range(1000)]})
 
 

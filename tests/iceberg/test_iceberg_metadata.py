@@ -13,18 +13,18 @@ import pyarrow.parquet as pq
 import pytest
 from manifest_samples import data_entries, data_file, delete_entries
 from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.table.metadata import TableMetadataUtil, new_table_metadata
-from pyiceberg.table.snapshots import Operation, Snapshot
-from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
-from pyiceberg.table.update import AddSnapshotUpdate, AssertTableUUID, SetSnapshotRefUpdate, update_table_metadata
-from skerry.iceberg.metadata.pyiceberg_metadata import encode_metadata, install, next_row_id
+from pyiceberg.table.snapshots import Operation, Snapshot, Summary
+from pyiceberg.table.update import AddSnapshotUpdate, AssertTableUUID, SetSnapshotRefUpdate
 
 from skerry.errors import SchemaError
+from skerry.iceberg.catalogs.pyiceberg_models import install, own_metadata, py_schema, py_sort_order, py_spec
 from skerry.iceberg.manifests.manifest import EntryStatus, ManifestEntry, encode_manifest
 from skerry.iceberg.manifests.manifest_list import ManifestContent, encode_manifest_list, read_manifest_list
 from skerry.iceberg.manifests.reader import read_manifest
 from skerry.iceberg.manifests.summary import ENGINE_NAME, ENGINE_VERSION, snapshot_summary, summary_of
+from skerry.iceberg.metadata import snapshot as records
 from skerry.iceberg.metadata.arrow_schema import to_arrow_schema, to_iceberg_schema
+from skerry.iceberg.metadata.json_records import read_records
 from skerry.iceberg.partitioning.partitions import partition_spec
 from skerry.iceberg.partitioning.sorting import sort_order
 from skerry.iceberg.writing.metrics import metrics_modes, parquet_data_file
@@ -42,12 +42,12 @@ def catalog(tmp_path):
 
 
 def create(catalog, name="d.t", version=3, **options):
-    return catalog.create_table(name, SCHEMA, properties={"format-version": str(version)}, **options)
+    return catalog.create_table(name, py_schema(SCHEMA), properties={"format-version": str(version)}, **options)
 
 
 def append(catalog, table, rows, number):
     """A commit made of this package's parts: a data file, a manifest, a manifest list, one catalog update."""
-    metadata, storage = table.metadata, Storage()
+    metadata, storage = own_metadata(table.metadata), Storage()
     schema = to_arrow_schema(metadata.schema())
     path = f"{table.location()}/data/{number}.parquet"
     file = Path(path.removeprefix("file://"))
@@ -66,7 +66,7 @@ def append(catalog, table, rows, number):
     parent = metadata.current_snapshot()
     older = read_manifest_list(storage, parent.manifest_list) if parent else []
     snapshot_id = 1000 + number
-    first_row_id = next_row_id(metadata)
+    first_row_id = metadata.next_row_id
     listed = encode_manifest_list(
         [manifest, *older],
         format_version=metadata.format_version,
@@ -75,6 +75,7 @@ def append(catalog, table, rows, number):
         sequence_number=metadata.last_sequence_number + 1,
         first_row_id=first_row_id,
     )
+    summary = snapshot_summary("append", added=[entry], removed=[], previous=summary_of(parent) if parent else None)
     location = f"{table.location()}/metadata/snap{number}.avro"
     storage.write(location, listed.data)
     snapshot = Snapshot(
@@ -83,9 +84,7 @@ def append(catalog, table, rows, number):
         sequence_number=metadata.last_sequence_number + 1,
         timestamp_ms=metadata.last_updated_ms + 1,
         manifest_list=location,
-        summary=snapshot_summary(
-            "append", added=[entry], removed=[], previous=parent.summary.additional_properties if parent else None
-        ),
+        summary=Summary(Operation.APPEND, **{name: text for name, text in summary.items() if name != "operation"}),
         schema_id=metadata.current_schema_id,
         first_row_id=first_row_id,
         added_rows=listed.next_row_id - first_row_id,
@@ -125,8 +124,9 @@ def test_a_table_of_version_3_is_created_and_keeps_its_row_ids(catalog):
 def test_other_versions_are_written_as_before(catalog, version):
     table = create(catalog, version=version)
     plain = SqlCatalog("skerry", **catalog.properties)
-    other = plain.create_table("d.other", SCHEMA, properties={"format-version": str(version)})
-    assert stored(table).keys() == stored(other).keys()
+    other = plain.create_table("d.other", py_schema(SCHEMA), properties={"format-version": str(version)})
+    assert stored(table).keys() - stored(other).keys() <= {"current-snapshot-id"}
+    assert stored(other).keys() <= stored(table).keys()
     assert "next-row-id" not in stored(table)
 
 
@@ -145,32 +145,6 @@ def test_compressed_metadata(catalog, tmp_path):
         catalog._write_metadata(table.metadata, table.io, f"file://{tmp_path}/v.gz.metadata.json")
 
 
-def metadata_of_version_3():
-    return new_table_metadata(
-        SCHEMA, partition_spec(SCHEMA, []), UNSORTED_SORT_ORDER, "file:///t", {"format-version": "3"}
-    )
-
-
-def test_a_missing_next_row_id_comes_from_the_snapshots():
-    metadata = metadata_of_version_3()
-    assert metadata.next_row_id is None
-    assert next_row_id(metadata) == 0
-    snapshots = [
-        Snapshot(snapshot_id=1, manifest_list="a", first_row_id=0, added_rows=10),
-        Snapshot(snapshot_id=2, manifest_list="b", first_row_id=10, added_rows=5),
-        Snapshot(snapshot_id=3, manifest_list="c"),
-    ]
-    metadata = metadata.model_copy(update={"snapshots": snapshots})
-    assert next_row_id(metadata) == 15
-    assert json.loads(encode_metadata(metadata))["next-row-id"] == 15
-    assert next_row_id(metadata.model_copy(update={"next_row_id": 99})) == 99
-
-
-def test_encoded_metadata_reads_as_itself():
-    metadata = update_table_metadata(metadata_of_version_3().model_copy(update={"next_row_id": 7}), ())
-    assert TableMetadataUtil.parse_raw(encode_metadata(metadata).decode()) == metadata
-
-
 # Java ----------------------------------------------------------------------------------------------------------------
 
 
@@ -182,7 +156,9 @@ def test_spark_reads_and_continues_a_table_of_version_3(iceberg_spark, spark, tm
     catalog = SqlCatalog("skerry", uri=f"sqlite:///{uri}", warehouse=str(tmp_path))
     install(catalog).create_namespace("d")
     table = create(
-        catalog, partition_spec=partition_spec(SCHEMA, []), sort_order=sort_order(SCHEMA, ["k desc nulls first"])
+        catalog,
+        partition_spec=py_spec(partition_spec(SCHEMA, [])),
+        sort_order=py_sort_order(sort_order(SCHEMA, ["k desc nulls first"])),
     )
     table = append(catalog, append(catalog, table, ROWS, 1), ROWS, 2)
 
@@ -218,8 +194,8 @@ def test_spark_reads_and_continues_a_table_of_version_3(iceberg_spark, spark, tm
 
 def summarize(added=(), removed=(), previous=None, operation="append", **options):
     summary = snapshot_summary(operation, added=added, removed=removed, previous=previous, **options)
-    assert summary.operation is Operation(operation)
-    entries = dict(summary.additional_properties)
+    entries = dict(summary)
+    assert entries.pop("operation") == operation
     assert entries.pop(ENGINE_NAME) == "skerry"
     assert entries.pop(ENGINE_VERSION)
     return entries
@@ -298,5 +274,5 @@ def test_properties_are_added_and_operations_are_known():
 
 def test_numbers_that_a_writer_has_not_quoted_are_texts():
     document = {"snapshot-id": 1, "timestamp-ms": 1, "manifest-list": "m", "summary": {"operation": "append", "n": 7}}
-    assert summary_of(Snapshot.model_validate(document)) == {"n": "7"}
-    assert summary_of(Snapshot.model_validate({**document, "summary": None})) == {}
+    (snapshot, other) = read_records(records.Snapshot, [document, {**document, "summary": None}], "snapshots", "rule")
+    assert (summary_of(snapshot), summary_of(other)) == ({"n": "7"}, {})

@@ -14,12 +14,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.types import DecimalType, DoubleType, LongType, StringType
 
 import skerry
 from skerry.errors import FormatError, NotFoundError, SchemaError, SkerryError, UnsupportedError
 from skerry.iceberg.manifests.manifest import EntryStatus, ManifestContent, ManifestEntry, encode_manifest
 from skerry.iceberg.manifests.manifest_list import encode_manifest_list
-from skerry.iceberg.metadata.types import DecimalType, DoubleType, LongType, StringType
+from skerry.iceberg.metadata.snapshot import Snapshot
 from skerry.iceberg.planning.plan import ScanPlanner
 from skerry.table.files.data_file import DataFile, WrittenFile
 
@@ -402,7 +403,7 @@ def plan_of(table, entries, *, content=ManifestContent.DATA, conjuncts=(), versi
         conjuncts=conjuncts,
         defaults={},
     )
-    return planner.plan(f"{folder}/l.avro")
+    return planner.plan(Snapshot(snapshot_id=1, timestamp_ms=1, manifest_list=f"{folder}/l.avro"))
 
 
 def test_encryption_and_confusion_are_refused(tmp_path):

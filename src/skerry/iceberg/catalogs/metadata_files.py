@@ -12,7 +12,7 @@ from typing import Final
 
 from skerry.errors import NotFoundError
 from skerry.iceberg.metadata.applying import apply_updates
-from skerry.iceberg.metadata.metadata_json import decode_metadata, encode_metadata
+from skerry.iceberg.metadata.metadata_json import GZIP_SUFFIX, decode_metadata, encode_metadata
 from skerry.iceberg.metadata.requirements import TableRequirement
 from skerry.iceberg.metadata.table_metadata import TableMetadata
 from skerry.iceberg.metadata.table_updates import TableUpdate
@@ -44,7 +44,7 @@ def write_metadata(storage: Storage, location: str, metadata: TableMetadata) -> 
     Raises:
         AlreadyExistsError: There is one of that name.
     """
-    storage.write(location, encode_metadata(metadata))
+    storage.write(location, encode_metadata(metadata, location))
 
 
 def new_metadata_location(metadata: TableMetadata, predecessor: str | None = None) -> str:
@@ -52,7 +52,9 @@ def new_metadata_location(metadata: TableMetadata, predecessor: str | None = Non
     folder = metadata.properties.get("write.metadata.path") or join(metadata.location, "metadata")
     found = None if predecessor is None else _VERSION.fullmatch(predecessor.rpartition("/")[2])
     number = int(found[1]) + 1 if found is not None else 0
-    return join(folder.rstrip("/"), f"{number:05d}-{uuid.uuid4()}.metadata.json")
+    codec = metadata.properties.get("write.metadata.compression-codec", "none").strip().lower()
+    suffix = GZIP_SUFFIX if codec == "gzip" else ".metadata.json"
+    return join(folder.rstrip("/"), f"{number:05d}-{uuid.uuid4()}{suffix}")
 
 
 def metadata_after(

@@ -25,6 +25,7 @@ from pyiceberg.serializers import FromInputFile
 from pyiceberg.table import CommitTableRequest, StagedTable
 from pyiceberg.table.metadata import TableMetadataV2
 from pyiceberg.table.sorting import SortOrder as PySortOrder
+from pyiceberg.typedef import IcebergBaseModel
 
 from skerry.errors import NotFoundError, UnsupportedError
 from skerry.iceberg.catalogs.base import Identifier, MetadataWrite, NewIcebergTable
@@ -114,7 +115,7 @@ def own_metadata(metadata: Any) -> TableMetadata:
         return metadata
     if isinstance(metadata, PyMetadata):
         return metadata.own
-    return parse_metadata(decode_json(metadata.model_dump_json()))
+    return parse_metadata(decode_json(IcebergBaseModel.model_dump_json(metadata)))  # its own refuses version 3
 
 
 def py_schema(schema: Schema) -> PySchema:
@@ -197,7 +198,7 @@ def _writer(*, overwrite: bool) -> Callable[..., None]:
             commit.location = metadata_path
             commit.predecessor = own.metadata_log[-1].metadata_file if own.metadata_log else None
         with io.new_output(metadata_path).create(overwrite=overwrite) as stream:
-            stream.write(encode_metadata(own))
+            stream.write(encode_metadata(own, metadata_path))
         if commit is not None:
             commit.may_have_effect = True
 

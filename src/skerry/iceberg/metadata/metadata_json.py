@@ -8,6 +8,7 @@ Spec: Iceberg spec, Table Metadata Fields, Table Metadata and Snapshots, Appendi
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, TypeVar
 from uuid import UUID
@@ -32,8 +33,9 @@ from skerry.iceberg.metadata.sort_order import UNSORTED_SORT_ORDER, SortOrder
 from skerry.iceberg.metadata.statistics_file import PartitionStatisticsFile, StatisticsFile
 from skerry.iceberg.metadata.table_metadata import RULE, SUPPORTED_VERSIONS, EncryptedKey, TableMetadata
 
-__all__ = ["decode_metadata", "encode_metadata", "inflate_metadata", "parse_metadata"]
+__all__ = ["GZIP_SUFFIX", "decode_metadata", "encode_metadata", "inflate_metadata", "parse_metadata"]
 
+GZIP_SUFFIX: Final = ".gz.metadata.json"
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _MAX_JSON_BYTES: Final = 16 << 20
@@ -114,9 +116,17 @@ def decode_metadata(data: bytes, *, location: str | None = None) -> TableMetadat
         raise
 
 
-def encode_metadata(metadata: TableMetadata) -> bytes:
-    """The JSON text of a metadata file."""
-    return encode_json(metadata)
+def encode_metadata(metadata: TableMetadata, location: str = "") -> bytes:
+    """The bytes of a metadata file.
+
+    Args:
+        metadata: The metadata.
+        location: The file, whose name says whether it is compressed.
+
+    Spec: Iceberg spec, Table Metadata and Snapshots; Iceberg properties, `write.metadata.compression-codec`.
+    """
+    data = encode_json(metadata)
+    return gzip.compress(data, mtime=0) if location.endswith(GZIP_SUFFIX) else data
 
 
 def parse_metadata(value: Any, at: str = "") -> TableMetadata:
