@@ -8,7 +8,7 @@ from decimal import Decimal
 from skerry.iceberg.manifests.manifest import EntryStatus, FileContent, ManifestEntry
 from skerry.iceberg.metadata.partition_spec import PartitionField, PartitionSpec
 from skerry.iceberg.metadata.schema import Schema
-from skerry.iceberg.metadata.transforms import parse_transform
+from skerry.iceberg.metadata.transforms import IdentityTransform, parse_transform
 from skerry.iceberg.metadata.types import (
     BinaryType,
     BooleanType,
@@ -60,10 +60,7 @@ def identity_table(*, nanoseconds: bool = False, fixed: bool = True) -> tuple[Sc
         *(NestedField(index + 1, f"c {index}", type_) for index, (type_, _, _) in enumerate(values)), schema_id=4
     )
     spec = PartitionSpec(
-        *(
-            PartitionField(index + 1, 1000 + index, parse_transform("identity"), f"c {index}")
-            for index in range(len(values))
-        ),
+        *(PartitionField(index + 1, 1000 + index, IdentityTransform(), f"c {index}") for index in range(len(values))),
         spec_id=3,
     )
     return schema, spec, [tuple(v for _, v, _ in values), tuple(v for _, _, v in values), (None,) * len(values)]

@@ -47,7 +47,7 @@ from skerry.iceberg.manifests.reader import COLUMNS, decode_manifest, read_manif
 from skerry.iceberg.metadata.json_object import JsonObject
 from skerry.iceberg.metadata.partition_spec import PartitionField, PartitionSpec
 from skerry.iceberg.metadata.schema import Schema
-from skerry.iceberg.metadata.transforms import parse_transform
+from skerry.iceberg.metadata.transforms import IdentityTransform
 from skerry.iceberg.metadata.types import DoubleType, LongType, NestedField, StringType, UUIDType
 from skerry.storage import Storage
 from skerry.table.rows.values import encode_value
@@ -236,7 +236,7 @@ def test_counts_and_summaries_of_a_manifest(version):
 
 def test_summaries_order_zeros_and_leave_nan_out():
     schema = Schema(NestedField(1, "x", DoubleType()))
-    spec = PartitionSpec(PartitionField(1, 1000, parse_transform("identity"), "x"))
+    spec = PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "x"))
 
     def summary(*values):
         entries = [
@@ -256,7 +256,7 @@ def test_summaries_order_zeros_and_leave_nan_out():
 
 def test_uuids_that_engines_order_differently_leave_no_summaries():
     schema = Schema(NestedField(1, "u", UUIDType()))
-    spec = PartitionSpec(PartitionField(1, 1000, parse_transform("identity"), "u"))
+    spec = PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "u"))
 
     def summaries(*values):
         entries = [
@@ -778,10 +778,7 @@ def test_names_that_avro_does_not_allow_are_escaped_and_stay_apart():
     names = ["a b", "a_x20b", "1", "ü", "", "a.b"]
     schema = Schema(*(NestedField(index + 1, f"c{index}", StringType()) for index in range(len(names))))
     spec = PartitionSpec(
-        *(
-            PartitionField(index + 1, 1000 + index, parse_transform("identity"), name)
-            for index, name in enumerate(names)
-        )
+        *(PartitionField(index + 1, 1000 + index, IdentityTransform(), name) for index, name in enumerate(names))
     )
     partition = tuple("abcdef")
     entry = ManifestEntry(EntryStatus.ADDED, data_file("a", spec=spec, partition=partition))
@@ -796,7 +793,7 @@ def test_names_that_avro_does_not_allow_are_escaped_and_stay_apart():
 def test_a_partition_by_a_long_list_of_columns_of_one_fixed_type():
     schema = Schema(*(NestedField(index + 1, f"c{index}", LongType()) for index in range(3)))
     spec = PartitionSpec(
-        *(PartitionField(index + 1, 1000 + index, parse_transform("identity"), f"c{index}") for index in range(3))
+        *(PartitionField(index + 1, 1000 + index, IdentityTransform(), f"c{index}") for index in range(3))
     )
     entry = ManifestEntry(EntryStatus.ADDED, data_file("a", spec=spec, partition=(1, None, 3)))
     assert round_trip([entry], 2, schema=schema, spec=spec)[0].data_file.partition == (1, None, 3)

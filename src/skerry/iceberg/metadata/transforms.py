@@ -35,7 +35,7 @@ _MAX_PARAMETER: Final = 2**31 - 1
 class Transform:
     """Maps a column's values to those of a partition field. Equal ones are equal, whoever made them."""
 
-    text: ClassVar[str]
+    text: ClassVar[str] = ""
     """Its name in metadata, if it has no parameter."""
     preserves_order: ClassVar[bool] = False
     """Whether a greater value never has a smaller result."""

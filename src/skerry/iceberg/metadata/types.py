@@ -72,7 +72,7 @@ class IcebergType:
 class PrimitiveType(IcebergType):
     """A type without parts. Equal types are equal, whoever made them."""
 
-    text: ClassVar[str]
+    text: ClassVar[str] = ""
     """Its name in metadata, if it has no parameters."""
 
     @property
