@@ -234,7 +234,7 @@ def _required(fields: Sequence[NestedField]) -> Iterator[NestedField]:
 
 
 def index_by_id(schema_or_type: Schema | IcebergType) -> dict[int, NestedField]:
-    """The fields at every depth by their ids, those within a field before it."""
+    """The fields at every depth by their ids."""
     fields = schema_or_type.fields if isinstance(schema_or_type, Schema) else children_of(schema_or_type)
     found: dict[int, NestedField] = {}
     for one in fields:
