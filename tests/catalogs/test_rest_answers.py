@@ -1,0 +1,316 @@
+"""REST catalogs whose servers refuse, fail, or answer nonsense, slowly, partly or not at all."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import time
+
+import pytest
+from scripted_server import LOCATION, METADATA, Reply, catalog_script, failure, serving, table_reply
+
+from skerry.errors import (
+    AccessDeniedError,
+    AlreadyExistsError,
+    CommitUnknownError,
+    ConflictError,
+    FormatError,
+    NotFoundError,
+    SkerryError,
+    StorageError,
+    UnsupportedError,
+)
+from skerry.iceberg.catalogs import http_client, rest_server
+from skerry.iceberg.catalogs.base import MetadataWrite, NewIcebergTable
+from skerry.iceberg.catalogs.rest import RestCatalog
+from skerry.iceberg.metadata.partition_spec import PartitionSpec
+from skerry.iceberg.metadata.schema import Schema
+from skerry.iceberg.metadata.sort_order import SortOrder
+from skerry.iceberg.metadata.table_updates import SetPropertiesUpdate
+from skerry.storage import Storage
+from skerry.table.owned_files import OwnedFiles
+
+NAME = ("n", "t")
+COMMIT = ("POST", "/namespaces/n/tables/t")
+LOAD = ("GET", "/namespaces/n/tables/t")
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch):
+    monkeypatch.setattr(rest_server, "_FIRST_PAUSE_S", 0.0)
+    monkeypatch.setattr(rest_server, "_LONGEST_PAUSE_S", 0.0)
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    monkeypatch.setattr(http_client, "Limits", lambda *_: limits(connect_s=0.5, silence_s=0.3, answer_s=0.6))
+
+
+def limits(**changes):
+    return _Limits(**{"connect_s": 5.0, "silence_s": 5.0, "answer_s": 10.0, "answer_bytes": 1 << 20, **changes})
+
+
+_Limits = http_client.Limits
+
+
+def commit(catalog):
+    """Change a property; returns the outcome and what was noted about it."""
+    write = MetadataWrite(OwnedFiles(Storage()))
+    try:
+        return catalog.commit_table(
+            catalog.load_table(NAME), (), (SetPropertiesUpdate(updates={"a": "b"}),), write
+        ), write
+    except SkerryError as error:
+        return error, write
+
+
+def new_table():
+    return NewIcebergTable(Schema(), PartitionSpec(), SortOrder(order_id=0))
+
+
+CHANGES = {
+    "create_namespace": (("POST", "/namespaces"), lambda catalog: catalog.create_namespace(("m",))),
+    "create": (("POST", "/namespaces/n/tables"), lambda catalog: catalog.create_table(("n", "u"), new_table())),
+    "register": (("POST", "/namespaces/n/register"), lambda catalog: catalog.register_table(("n", "u"), LOCATION)),
+    "rename": (("POST", "/tables/rename"), lambda catalog: catalog.rename_table(NAME, ("n", "u"))),
+    "drop": (("DELETE", "/namespaces/n/tables/t"), lambda catalog: catalog.drop_table(NAME)),
+}
+READS = {
+    "load": (LOAD, lambda catalog: catalog.load_table(NAME)),
+    "namespaces": (("GET", "/namespaces"), lambda catalog: catalog.list_namespaces()),
+    "tables": (("GET", "/namespaces/n/tables"), lambda catalog: catalog.list_tables(("n",))),
+    "properties": (("GET", "/namespaces/n"), lambda catalog: catalog.namespace_properties(("n",))),
+}
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        (400, SkerryError),
+        (401, AccessDeniedError),
+        (403, AccessDeniedError),
+        (404, NotFoundError),
+        (406, UnsupportedError),
+        (409, ConflictError),
+        (419, AccessDeniedError),
+        (422, SkerryError),
+        (429, StorageError),
+        (301, StorageError),
+        *((status, CommitUnknownError) for status in (408, 500, 502, 503, 504, 599)),
+    ],
+)
+def test_what_a_status_says_of_a_commit(status, error):
+    with serving(catalog_script({COMMIT: failure(status)})) as server:
+        found, write = commit(RestCatalog("c", {"uri": server.uri}))
+        sent = len(server.seen("POST"))
+    assert type(found) is error
+    assert write.may_have_effect == (error is CommitUnknownError)
+    assert sent == (5 if status == 429 else 1)
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [(400, SkerryError), (401, AccessDeniedError), (404, NotFoundError), (500, CommitUnknownError)],
+)
+def test_what_a_status_says_of_another_change(change, status, error):
+    endpoint, act = CHANGES[change]
+    with (
+        serving(catalog_script({endpoint: failure(status)})) as server,
+        pytest.raises(SkerryError) as caught,
+    ):
+        act(RestCatalog("c", {"uri": server.uri}))
+    assert type(caught.value) is error
+
+
+@pytest.mark.parametrize("change", ["create_namespace", "create", "register", "rename"])
+def test_a_name_that_is_taken(change):
+    endpoint, act = CHANGES[change]
+    with (
+        serving(catalog_script({endpoint: failure(409)})) as server,
+        pytest.raises(AlreadyExistsError, match="already exists"),
+    ):
+        act(RestCatalog("c", {"uri": server.uri}))
+
+
+@pytest.mark.parametrize("read", READS)
+def test_reads_are_sent_again_while_the_server_is_busy(read):
+    endpoint, act = READS[read]
+    busy = iter([failure(503, **{"Retry-After": "9"}), failure(502), failure(504), failure(429)])
+    usual = catalog_script()
+
+    def script(request):
+        reply = next(busy, None) if request.path.partition("?")[0].endswith(endpoint[1]) else None
+        return reply or usual(request)
+
+    with serving(script) as server:
+        catalog = RestCatalog("c", {"uri": server.uri})
+        act(catalog)
+        assert len(server.seen("GET", endpoint[1])) == 5
+    with serving(catalog_script({endpoint: failure(503)})) as server, pytest.raises(StorageError, match="status 503"):
+        act(RestCatalog("c", {"uri": server.uri}))
+
+
+NONSENSE = {
+    "nothing": Reply(200),
+    "no JSON": Reply(200, b"<html>"),
+    "no text": Reply(200, b'"\xff"'),
+    "a list": Reply(200, []),
+    "a number": Reply(200, 5),
+    "null": Reply(200, b"null"),
+    "deep": Reply(200, b"[" * 100_000),
+    "empty": Reply(200, {}),
+    "other types": Reply(
+        200, {"namespaces": [5], "identifiers": [5], "metadata": 5, "metadata-location": 5, "properties": 5}
+    ),
+    "nulls": Reply(
+        200, dict.fromkeys(("namespaces", "identifiers", "metadata", "metadata-location", "properties", "config"))
+    ),
+    "inner types": Reply(
+        200,
+        {
+            "namespaces": [[5]],
+            "identifiers": [{"name": 5}],
+            "metadata": {**METADATA, "schemas": 5},
+            "metadata-location": LOCATION,
+            "config": [5],
+            "storage-credentials": [5, {"prefix": 5}, {"prefix": "s3://bucket/", "config": 5}],
+        },
+    ),
+    "endless pages": Reply(200, {"namespaces": [["n"]], "identifiers": [{"name": "t"}], "next-page-token": "again"}),
+    "damaged": Reply(200, b"\x1f\x8bdamaged", {"Content-Encoding": "gzip"}),
+    "unknown encoding": Reply(200, b"{}", {"Content-Encoding": "zip"}),
+}
+
+
+HARMLESS = {
+    "load": {"endless pages"},
+    "properties": {"empty", "other types", "nulls", "inner types", "endless pages"},  # a namespace may have none
+}
+
+
+@pytest.mark.parametrize(
+    ("read", "nonsense"),
+    [(read, nonsense) for read in READS for nonsense in NONSENSE if nonsense not in HARMLESS.get(read, ())],
+)
+def test_nonsense_is_refused_by_name(read, nonsense):
+    endpoint, act = READS[read]
+    with serving(catalog_script({endpoint: NONSENSE[nonsense]})) as server:
+        catalog = RestCatalog("c", {"uri": server.uri})
+        with pytest.raises((FormatError, StorageError)):
+            act(catalog)
+
+
+@pytest.mark.parametrize("nonsense", [name for name in NONSENSE if name != "endless pages"])
+def test_a_commit_that_is_answered_with_nonsense_may_have_happened(nonsense):
+    with serving(catalog_script({COMMIT: NONSENSE[nonsense]})) as server:
+        found, write = commit(RestCatalog("c", {"uri": server.uri}))
+    assert isinstance(found, CommitUnknownError)
+    assert write.may_have_effect
+
+
+@pytest.mark.parametrize("nonsense", ["no JSON", "a list", "null", "deep", "nothing"])
+def test_a_configuration_that_is_nonsense(nonsense):
+    with (
+        serving(catalog_script({("GET", "/v1/config"): NONSENSE[nonsense]})) as server,
+        pytest.raises(FormatError),
+    ):
+        RestCatalog("c", {"uri": server.uri})
+
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n"
+BROKEN = {
+    "closed at once": Reply(raw=(b"",)),
+    "cut in the head": Reply(raw=(b"HTTP/1.1 200 O",)),
+    "cut in the body": Reply(raw=(HEAD, b'{"metadata')),
+    "cut in a chunk": Reply(raw=(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nff\r\nabc",)),
+    "no HTTP": Reply(raw=(b"SSH-2.0-OpenSSH_9.6\r\n\r\n",)),
+    "a bad length": Reply(raw=(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",)),
+    "too many headers": Reply(raw=(b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 300 + b"\r\n",)),
+    "never": Reply(hang=True),
+    "a drop at a time, head": Reply(raw=tuple(bytes([byte]) for byte in b"HTTP/1.1 200 OK\r\n" * 40), pause_s=0.1),
+    "a drop at a time, body": Reply(raw=(HEAD, *[b" "] * 100), pause_s=0.1),
+}
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("broken", BROKEN)
+def test_an_answer_that_is_cut_or_slow_ends_in_time(broken):
+    with serving(catalog_script({COMMIT: BROKEN[broken]})) as server:
+        began = time.monotonic()
+        found, write = commit(RestCatalog("c", {"uri": server.uri}))
+        assert isinstance(found, CommitUnknownError)
+        assert write.may_have_effect
+        assert len(server.seen("POST")) == 1
+        assert time.monotonic() - began < 20
+    with serving(catalog_script({LOAD: BROKEN[broken]})) as server:
+        catalog = RestCatalog("c", {"uri": server.uri})
+        with pytest.raises((FormatError, StorageError)):
+            catalog.load_table(NAME)
+
+
+def test_a_server_that_is_not_there_has_done_nothing():
+    with serving(catalog_script()) as server:
+        catalog = RestCatalog("c", {"uri": server.uri})
+        table = catalog.load_table(NAME)
+    catalog.close()
+    write = MetadataWrite(OwnedFiles(Storage()))
+    with pytest.raises(StorageError, match="cannot be reached"):
+        catalog.commit_table(table, (), (SetPropertiesUpdate(updates={}),), write)
+    assert not write.may_have_effect
+
+
+def test_answers_are_bounded(monkeypatch):
+    monkeypatch.setattr(http_client, "Limits", lambda *_: limits(answer_bytes=10_000))
+    large = json.dumps({"metadata-location": "x" * 20_000}).encode()
+    for reply in (Reply(200, large), Reply(200, gzip.compress(large), {"Content-Encoding": "gzip"})):
+        with serving(catalog_script({LOAD: reply})) as server:
+            catalog = RestCatalog("c", {"uri": server.uri})
+            with pytest.raises(StorageError):
+                catalog.load_table(NAME)
+            assert catalog.list_namespaces() == [("n",)]  # over another connection
+
+
+def test_a_compressed_answer_is_read():
+    reply = table_reply()
+    packed = Reply(200, gzip.compress(json.dumps(reply.body).encode()), {"Content-Encoding": "gzip"})
+    with serving(catalog_script({LOAD: packed})) as server:
+        assert RestCatalog("c", {"uri": server.uri}).load_table(NAME).metadata_location == LOCATION
+
+
+def test_a_token_is_not_sent_to_where_a_server_redirects():
+    with serving(catalog_script()) as other:
+        moved = Reply(307, None, {"Location": f"{other.uri}/v1/namespaces/n/tables/t"})
+        with serving(catalog_script({LOAD: moved, COMMIT: moved})) as server:
+            catalog = RestCatalog("c", {"uri": server.uri, "token": "hush-hush"})
+            with pytest.raises(StorageError, match="redirects to http://127"):
+                catalog.load_table(NAME)
+        assert other.requests == []
+
+
+def test_a_redirect_within_the_server_is_followed_for_reads():
+    with serving(catalog_script({LOAD: Reply(308, None, {"Location": "/moved/namespaces/n/tables/u"})})) as server:
+        usual = server.script
+        server.script = lambda request: table_reply() if request.path.startswith("/moved/") else usual(request)
+        catalog = RestCatalog("c", {"uri": server.uri, "token": "hush"})
+        assert catalog.load_table(NAME).metadata.location == METADATA["location"]
+        assert server.requests[-1].headers["authorization"] == "Bearer hush"
+    with serving(catalog_script({LOAD: Reply(302, None, {"Location": LOAD[1]})})) as server:
+        catalog = RestCatalog("c", {"uri": server.uri})
+        with pytest.raises(StorageError, match="redirects"):
+            catalog.load_table(NAME)
+
+
+def test_an_endpoint_that_the_server_does_not_offer_is_named():
+    offered = ["GET /v1/{prefix}/namespaces", "GET /v1/{prefix}/namespaces/{namespace}/tables/{table}"]
+    with serving(catalog_script(endpoints=offered)) as server:
+        catalog = RestCatalog("c", {"uri": server.uri})
+        assert catalog.list_namespaces() == [("n",)]
+        with pytest.raises(UnsupportedError, match=r"does not offer 'POST /v1/\{prefix\}/tables/rename'"):
+            catalog.rename_table(NAME, ("n", "u"))
+        assert catalog.table_exists(NAME)
+
+
+def test_all_snapshots_are_needed():
+    with pytest.raises(UnsupportedError, match="all snapshots are needed"):
+        RestCatalog("c", {"uri": "http://127.0.0.1:1", "snapshot-loading-mode": "refs"})
