@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 import io
-import json
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyiceberg.table import CommitTableRequest, Namespace, TableIdentifier
-from pyiceberg.table.snapshots import Snapshot
-from skerry.iceberg.metadata.updates import ExpireSnapshotsUpdate, NextSnapshotUpdate, UpgradeUpdate
 
 import skerry
 from skerry.errors import SchemaError, UnsupportedError
@@ -21,25 +17,6 @@ SCHEMA = pa.schema([("k", pa.int32()), ("s", pa.string())])
 
 def rows(start, stop):
     return pa.table({"k": list(range(start, stop)), "s": [f"s{k % 9}" for k in range(start, stop)]}, schema=SCHEMA)
-
-
-def test_a_rest_server_gets_the_updates_of_the_specification():
-    snapshot = Snapshot(
-        snapshot_id=5, sequence_number=1, timestamp_ms=7, manifest_list="m", first_row_id=0, added_rows=2
-    )
-    request = CommitTableRequest(
-        identifier=TableIdentifier(namespace=Namespace(["d"]), name="t"),
-        requirements=(),
-        updates=(
-            NextSnapshotUpdate(snapshot=snapshot),
-            UpgradeUpdate(format_version=3),
-            ExpireSnapshotsUpdate(snapshot_ids=[1, 2]),
-        ),
-    )
-    add, upgrade, remove = json.loads(request.model_dump_json())["updates"]
-    assert (add["action"], add["snapshot"]["snapshot-id"], add["snapshot"]["first-row-id"]) == ("add-snapshot", 5, 0)
-    assert upgrade == {"action": "upgrade-format-version", "format-version": 3}
-    assert remove == {"action": "remove-snapshots", "snapshot-ids": [1, 2]}
 
 
 def change_everything(catalog):
