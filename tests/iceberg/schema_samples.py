@@ -50,7 +50,6 @@ PLAIN = [
     StringType(),
     UUIDType(),
     BinaryType(),
-    FixedType(0),
     FixedType(16),
     DecimalType(1, 0),
     DecimalType(38, 38),

@@ -13,13 +13,7 @@ from skerry.catalog.names import check_choice, check_new_name, identifier_of
 from skerry.catalog.paimon_tables import PaimonTables
 from skerry.catalog.sketch_index import SketchIndex
 from skerry.catalog.stores import NewTable, TableStore, arrow_schema
-from skerry.errors import (
-    AlreadyExistsError,
-    CommitUnknownError,
-    NotFoundError,
-    SkerryError,
-    UnsupportedError,
-)
+from skerry.errors import AlreadyExistsError, CommitUnknownError, NotFoundError, SkerryError, UnsupportedError
 from skerry.storage import move_of, redact
 from skerry.table.arguments import ColumnSource
 from skerry.table.rows.schema import nearest
@@ -30,7 +24,7 @@ from skerry.table.work.progress import Progress, progress_callback
 from skerry.table.work.tasks import Executor
 
 if TYPE_CHECKING:
-    import pyiceberg.catalog as pyiceberg_catalog
+    from pyiceberg.catalog import Catalog as PyIcebergCatalog
 
     from skerry.planner.explanation import QueryPlan
     from skerry.planner.ordering import JoinPlan
@@ -74,7 +68,7 @@ class Catalog:
         return dict(self._properties)
 
     @property
-    def iceberg_catalog(self) -> pyiceberg_catalog.Catalog:
+    def iceberg_catalog(self) -> PyIcebergCatalog:
         """PyIceberg's object for the same catalog, for operations that only PyIceberg has; loaded on first use.
 
         Raises:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
 from skerry.iceberg.catalogs.base import IcebergCatalog
 from skerry.iceberg.catalogs.loading import load_state

@@ -19,7 +19,8 @@ import pyarrow.compute as pc
 from skerry.iceberg.cleaning.expiry import ExpireSnapshots
 from skerry.iceberg.jobs.compact_plan import SMALL, CompactRules
 from skerry.iceberg.manifests.manifest import FileContent
-from skerry.iceberg.manifests.manifest_list import ManifestContent, ManifestFile, read_manifest_list
+from skerry.iceberg.manifests.manifest_list import ManifestContent, ManifestFile
+from skerry.iceberg.manifests.snapshot_manifests import read_manifests
 from skerry.iceberg.manifests.summary import operation_of, summary_of
 from skerry.iceberg.metadata.history import ancestors
 from skerry.iceberg.metadata.state import TableState
@@ -145,9 +146,8 @@ class IcebergInspect(Inspect):
             case "statistics":
                 return self._statistics()
             case "all_files":
-                lists = [found.manifest_list for found in metadata.snapshots]
                 with ThreadPoolExecutor(default_threads(), thread_name_prefix="skerry-inspect") as pool:
-                    listed = pool.map(lambda location: read_manifest_list(self._state.storage, location), lists)
+                    listed = pool.map(lambda found: read_manifests(self._state.storage, found), metadata.snapshots)
                     manifests = {manifest.manifest_path: manifest for found in listed for manifest in found}
                 return self._tables.live_once(manifests.values(), columns)
         manifests_of = self._manifests_of(snapshot, ref)
@@ -165,7 +165,7 @@ class IcebergInspect(Inspect):
     def _manifests_of(self, snapshot: int | None, ref: str | None) -> list[ManifestFile]:
         state = self._state
         found = state.snapshot(ref or MAIN) if snapshot is None else state.snapshot_by_id(snapshot)
-        return [] if found is None else read_manifest_list(state.storage, found.manifest_list)
+        return [] if found is None else read_manifests(state.storage, found)
 
     def _snapshots(self) -> pa.Table:
         rows = []
