@@ -73,5 +73,7 @@ def test_mistakes_before_spark_starts(ingest, tmp_path, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr("skerry.spark.session", None)
         assert "file does not exist" in ingest("none.csv", "ns.table", code=1)
+        (tmp_path / "raw" / "a.txt").write_text("n\n1\n")
+        assert "the source's name does not show its format" in ingest("a.txt", "ns.table", code=1)
     assert "file does not exist" in ingest("none*.csv", "ns.table", code=1)
     assert "did you mean 'header'" in ingest("a.csv", "ns.table", "-o", "haeder=true", code=1)

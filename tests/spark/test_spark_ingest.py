@@ -339,7 +339,7 @@ def test_wrong_names_are_answered_with_the_nearest(spark: SparkSession, table: T
         ingest(spark, path, table, options={"Mode": "DROPMALFORMED"})
     with pytest.raises(NotFoundError, match="file does not exist"):
         ingest(spark, tmp_path / "absent.csv", table)
-    with pytest.raises(UnsupportedError, match="its name does not show the format"):
+    with pytest.raises(UnsupportedError, match="the source's name does not show its format"):
         detect_format("s3://bucket/folder/")
 
 

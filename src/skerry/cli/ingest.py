@@ -16,6 +16,8 @@ from skerry.errors import NotFoundError
 from skerry.table.work.progress import show_progress
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from skerry.catalog import Catalog, Table
     from skerry.spark import IngestSummary
 
@@ -71,7 +73,7 @@ def ingest(
     from skerry.catalog.new_tables import made_for_rows
 
     with show_progress("start Spark") as progress:
-        spark = skerry.spark.session(master=master, config=config)
+        spark = _start(source, format, master, config)
         after_failure: AbstractContextManager[None] = nullcontext()
         if target is None:
             if progress is not None:
@@ -118,6 +120,16 @@ def _check_source(source: str, format: str | None, master: str, config: Mapping[
     has_scheme = "://" in source or source.startswith("file:")
     if not (is_pattern or has_scheme or os.path.exists(source)):
         raise NotFoundError("file does not exist", location=source)
+
+
+def _start(source: str, format: str | None, master: str, config: Mapping[str, str]) -> SparkSession:
+    """Start Spark, unless it would not know how to read the source."""
+    import skerry.spark
+    from skerry.spark.writing.sources import detect_format
+
+    if format is None:
+        detect_format(source)
+    return skerry.spark.session(master=master, config=config)
 
 
 def _print_summary(summary: IngestSummary, table: str, as_json: bool) -> None:

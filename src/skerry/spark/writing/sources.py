@@ -109,7 +109,8 @@ def detect_format(source: str) -> str:
     found = _SUFFIXES.get(suffixes[-1]) if suffixes else None
     if found is None:
         raise UnsupportedError(
-            f"its name does not show the format; give it (format, --format): {' or '.join(FORMATS)}", location=source
+            f"the source's name does not show its format; give it (format, --format): {' or '.join(FORMATS)}",
+            location=source,
         )
     return found
 
