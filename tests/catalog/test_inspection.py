@@ -16,7 +16,7 @@ import skerry
 from skerry.errors import FormatError, NotFoundError, SchemaError, UnsupportedError
 from skerry.iceberg.manifests.cache import ManifestCache
 from skerry.iceberg.planning.file_metrics import MapColumns
-from skerry.table.inspection.inspect import METADATA_TABLES, Inspect
+from skerry.table.inspection.inspect import METADATA_TABLES, Inspect, rows_table
 
 FORMATS = ("iceberg", "paimon")
 MERGED_ON_READ = {"iceberg": "merge-on-read", "paimon": "true"}
@@ -375,6 +375,11 @@ def test_metrics_of_files_that_differ_in_their_columns_are_found():
                 expected = [next((value for at, value in row or () if at == key), None) for row in part.to_pylist()]
                 assert columns.values(key).to_pylist() == expected
                 assert columns.counts(key).tolist() == [-1 if value is None else value for value in expected]
+
+
+def test_numbers_that_no_column_holds_are_errors_of_ours():
+    with pytest.raises(FormatError, match="snapshot_id has a value that does not fit int64"):
+        rows_table([(2**63,)], [pa.field("snapshot_id", pa.int64())])
 
 
 @pytest.mark.parametrize("format", FORMATS)

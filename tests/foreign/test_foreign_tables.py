@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from foreign_samples import plain_rows, sample_names, unpack
+
+from skerry.table.inspection.inspect import METADATA_TABLES
 
 LINEAGE = ["id", "_row_id", "_last_updated_sequence_number"]
 
@@ -122,3 +125,25 @@ def test_what_others_wrote_can_be_changed(changeable, name):
     place, field = again.schema.get_field_index("id"), table.schema.field("id")
     table.append(again.set_column(place, field, pa.array([12345], field.type)))
     assert plain_rows(table.scan().to_arrow()) == sorted([*kept, {**kept[0], "id": 12345}], key=lambda row: row["id"])
+
+
+@pytest.mark.parametrize("name", sample_names())
+def test_their_metadata_is_shown(opened, name):
+    sample, table = opened(name)
+    inspect = table.inspect
+    for metadata_table in METADATA_TABLES:
+        found = inspect.read(metadata_table)
+        found.validate(full=True)
+        assert found.schema == inspect.schema(metadata_table)
+    for state, rows in sample.states.items():
+        kind, _, ref = state.partition(":")
+        at = {} if state == "current" else {"ref": ref} if ref else {"snapshot": int(kind)}
+        files = inspect.files(**at)
+        counts = [
+            pc.sum(files.filter(pc.equal(files["content"], kind))["record_count"]).as_py() or 0 for kind in (0, 2)
+        ]
+        positions = inspect.position_deletes(**at).num_rows
+        assert counts[0] >= len(rows) >= counts[0] - positions - counts[1], state
+    current = inspect.files()
+    data = current.filter(pc.equal(current["content"], 0))
+    assert sorted(file.location for file in table.files()) == sorted(data["file_path"].to_pylist())

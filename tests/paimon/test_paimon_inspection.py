@@ -7,8 +7,12 @@ import datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from golden_tables import golden_tables
 
 import skerry
+from skerry.paimon.table import PaimonTable
+from skerry.storage import Storage
+from skerry.table.inspection.inspect import METADATA_TABLES
 
 SCHEMA = pa.schema(
     [pa.field("id", pa.int64(), nullable=False), pa.field("day", pa.date32(), nullable=False), ("name", pa.string())]
@@ -147,3 +151,29 @@ def _texts(text):
 
 def _counts(text):
     return {name: int(value) for name, value in _texts(text).items()}
+
+
+@pytest.mark.parametrize("golden", golden_tables(), ids=lambda golden: golden.name)
+def test_tables_of_other_writers_are_shown(golden):
+    """All metadata tables; the files hold the records that the snapshot counts, and their bounds the rows."""
+    table = PaimonTable.open(Storage(), golden.location)
+    inspect = table.inspect
+    for name in METADATA_TABLES:
+        if name != "metadata_log":
+            found = inspect.read(name)
+            found.validate(full=True)
+            assert found.schema == inspect.schema(name)
+    files = inspect.files()
+    data = files.filter(pc.equal(files["content"], 0))
+    assert (pc.sum(data["record_count"]).as_py() or 0) == table.handle.state.snapshot.total_record_count
+    assert set(data["file_path"].to_pylist()) <= set(inspect.all_files(columns=["file_path"])["file_path"].to_pylist())
+    metrics = data["readable_metrics"].combine_chunks()
+    properties = table.properties
+    if "scan.fallback-branch" in properties or properties.get("merge-engine") == "aggregation":
+        return  # rows come from elsewhere, or are computed
+    rows = table.scan().to_arrow()
+    for number, field in enumerate(metrics.type):
+        lower, upper = (metrics.field(number).field(side) for side in ("lower_bound", "upper_bound"))
+        if len(data) and field.name in rows.schema.names and not lower.null_count and not upper.null_count:
+            least, greatest = pc.min_max(rows[field.name]).as_py().values()
+            assert pc.min(lower).as_py() <= least <= greatest <= pc.max(upper).as_py()

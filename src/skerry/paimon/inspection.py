@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skerry.errors import FormatError, NotFoundError
+from skerry.errors import FormatError, NotFoundError, UnsupportedError
 from skerry.paimon.handle import PaimonHandle
 from skerry.paimon.jobs.expire import ExpiryRule, plan_expired
 from skerry.paimon.manifests.deletion_vectors import find_vector
@@ -453,7 +453,12 @@ def upkeep(handle: PaimonHandle) -> Upkeep:
     state = handle.state
     layout = WriteLayout(state.name, state.location, state.storage, state.schema, state.branch)
     snapshots = handle.snapshots()
-    expired = plan_expired(snapshots, ExpiryRule.of(state, None, None), least_next_snapshot(state.storage, state.paths))
+    try:
+        rule = ExpiryRule.of(state, None, None)
+    except UnsupportedError:  # expiry refuses the table
+        expired = []
+    else:
+        expired = plan_expired(snapshots, rule, least_next_snapshot(state.storage, state.paths))
     newest = state.paths.schema(state.schema.id) if state.snapshot is None else state.paths.snapshot(state.snapshot.id)
     options = state.options
     policy = SketchPolicy.from_properties(state.properties)

@@ -10,7 +10,7 @@ from typing import Final, NoReturn
 import pyarrow as pa
 
 from skerry.arguments import check_list
-from skerry.errors import NotFoundError, SchemaError, UnsupportedError
+from skerry.errors import FormatError, NotFoundError, SchemaError, UnsupportedError
 from skerry.table.inspection.columns import PROPERTIES
 from skerry.table.rows.schema import nearest
 
@@ -182,7 +182,16 @@ def properties_table(properties: Mapping[str, str]) -> pa.Table:
 
 
 def rows_table(rows: Sequence[tuple[object, ...]], fields: Sequence[pa.Field]) -> pa.Table:
-    """Rows of plain values as a table."""
+    """Rows of plain values as a table.
+
+    Raises:
+        FormatError: A value, which metadata contains, is outside its column's type.
+    """
     columns = zip(*rows, strict=True) if rows else [() for _ in fields]
-    arrays = [pa.array(list(column), field.type) for column, field in zip(columns, fields, strict=True)]
+    arrays = []
+    for column, field in zip(columns, fields, strict=True):
+        try:
+            arrays.append(pa.array(list(column), field.type))
+        except (OverflowError, pa.ArrowException) as error:
+            raise FormatError(f"{field.name} has a value that does not fit {field.type}: {error}") from error
     return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
