@@ -17,6 +17,7 @@ import pytest
 from hypothesis.internal.conjecture import providers
 
 from java_options import quick_java
+from spark_homes import make_spark_home
 
 # Examples share two cores with other tests, so that no time says anything. They are the same in every run; with
 # SKERRY_TORTURE=1 they are new ones each time.
@@ -55,17 +56,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Spark's programs and jars, without the archive of PySpark, which each of its Python processes would compile.
-
-    They import the installed PySpark instead. Tests that run Spark in processes of their own and do not use this import
-    the archive, as users do.
-    """
+    """Where Spark's programs are for the tests, with a compiled archive of PySpark."""
     import pyspark
 
-    folder = tmp_path_factory.mktemp("spark_home")
-    for part in ("bin", "sbin", "jars"):
-        (folder / part).symlink_to(Path(pyspark.__file__).parent / part)
-    return folder
+    return make_spark_home(tmp_path_factory.mktemp("spark") / "home", Path(pyspark.__file__).parent)
 
 
 @pytest.fixture(scope="session")

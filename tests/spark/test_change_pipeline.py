@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import psycopg
@@ -55,15 +55,12 @@ WAIT_SECONDS = 240
 """How long the tables may take to catch up on a machine that does other things."""
 
 
-ENVIRONMENT = os.environ if SECONDS else {**os.environ, "JAVA_TOOL_OPTIONS": quick_java()}
-"""In the short cut Spark starts twice, and is not worth the optimizing compiler."""
-
-
 class Pipeline:
     """The example's programs, each a process of its own, which can be killed and started again."""
 
-    def __init__(self, url: str, folder: Path) -> None:
+    def __init__(self, url: str, folder: Path, environment: Mapping[str, str]) -> None:
         self.folder = folder
+        self._environment = environment
         self.warehouse = folder / "warehouse"
         self._commands = {
             "capture": [url, TABLE, folder / "records"],
@@ -91,7 +88,7 @@ class Pipeline:
         command = [sys.executable, EXAMPLE / f"{name}.py", *map(str, self._commands[name])]
         with (self.folder / f"{name}.log").open("ab") as log:
             self._processes[name] = subprocess.Popen(
-                command, stdout=log, stderr=log, cwd=self.folder, start_new_session=True, env=ENVIRONMENT
+                command, stdout=log, stderr=log, cwd=self.folder, start_new_session=True, env=self._environment
             )
 
     def kill(self, name: str) -> None:
@@ -156,10 +153,12 @@ def check_tables(spark: SparkSession, connection: psycopg.Connection, tables: li
     return rows
 
 
-def test_change_pipeline(source, spark, iceberg_spark, tmp_path):
+def test_change_pipeline(source, spark, spark_home, iceberg_spark, tmp_path):
+    quick = {"JAVA_TOOL_OPTIONS": quick_java(), "SPARK_HOME": str(spark_home)}  # in the short cut Spark starts twice
+    environment = os.environ if SECONDS else os.environ | quick
     tables = create_tables(skerry.connect(tmp_path / "warehouse"))
     iceberg, paimon = tables
-    with psycopg.connect(source, autocommit=True) as connection, Pipeline(source, tmp_path) as pipeline:
+    with psycopg.connect(source, autocommit=True) as connection, Pipeline(source, tmp_path, environment) as pipeline:
         shop = Shop(connection, SEED)
         shop.fill(ORDERS)
         series = Series(Path(os.environ.get("SKERRY_SOAK_REPORT", tmp_path / "soak.jsonl")))

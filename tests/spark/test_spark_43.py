@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from java_options import quick_java
+from spark_homes import make_spark_home
 
 pytestmark = pytest.mark.spark
 
@@ -18,7 +19,9 @@ PYTHON = Path(__file__).parents[2] / ".venv-spark43" / "bin" / "python"
 
 def test_a_pipeline_on_spark_4_3(tmp_path: Path) -> None:
     job = Path(__file__).parent / "peers" / "spark43_job.py"
-    environment = {name: value for name, value in os.environ.items() if name not in ("PYSPARK_PYTHON", "SPARK_HOME")}
+    environment = {name: value for name, value in os.environ.items() if name != "PYSPARK_PYTHON"}
+    (package,) = PYTHON.parents[1].glob("lib/python*/site-packages/pyspark")
+    environment["SPARK_HOME"] = str(make_spark_home(tmp_path / "home", package))
     done = subprocess.run(
         [PYTHON, job, tmp_path / "warehouse", tmp_path / "spark", quick_java("4.3")],
         cwd=tmp_path,

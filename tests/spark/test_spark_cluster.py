@@ -128,13 +128,14 @@ def running(command: list[str], log: Path, environment: dict[str, str], pattern:
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[str]:
+def cluster(spark_home: Path, tmp_path: Path) -> Iterator[str]:
     """URL of the master of a standalone cluster with two workers of one core each."""
-    spark_class = Path(pyspark.__file__).parent / "bin" / "spark-class"
+    spark_class = spark_home / "bin" / "spark-class"
     environment = {
         **os.environ,
         "JAVA_HOME": str(java_home(find_java(pyspark.__version__))),
         "PYSPARK_PYTHON": sys.executable,
+        "SPARK_HOME": str(spark_home),
         "SPARK_DAEMON_JAVA_OPTS": JAVA_OPTIONS,
         "SPARK_DAEMON_MEMORY": "256m",
         "SPARK_LOCAL_IP": "127.0.0.1",
@@ -152,14 +153,19 @@ def cluster(tmp_path: Path) -> Iterator[str]:
         yield url
 
 
-def test_jobs_on_a_standalone_cluster(cluster: str, tmp_path: Path) -> None:
+def test_jobs_on_a_standalone_cluster(cluster: str, spark_home: Path, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", JOB, cluster, tmp_path / "warehouse", tmp_path / "marker", JAVA_OPTIONS],
         cwd=tmp_path,
         capture_output=True,
         text=True,
         check=False,
-        env={**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
+        env={
+            **os.environ,
+            "PYSPARK_PYTHON": sys.executable,
+            "SPARK_HOME": str(spark_home),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+        },
     )
     assert done.returncode == 0, done.stderr[-5000:]
     assert done.stdout.splitlines() == [
