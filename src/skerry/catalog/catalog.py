@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -11,14 +12,11 @@ from skerry.arguments import check_list, checked_texts
 from skerry.catalog.iceberg_tables import IcebergTables
 from skerry.catalog.names import check_choice, check_new_name, identifier_of
 from skerry.catalog.paimon_tables import PaimonTables
-from skerry.catalog.sketch_index import SketchIndex
 from skerry.catalog.stores import NewTable, TableStore, arrow_schema
 from skerry.errors import AlreadyExistsError, CommitUnknownError, NotFoundError, SkerryError, UnsupportedError
 from skerry.storage import move_of, redact
 from skerry.table.arguments import ColumnSource
 from skerry.table.rows.schema import nearest
-from skerry.table.statistics.joinable import JoinableColumns, find_joinable
-from skerry.table.summaries import MigrationSummary, RelocationSummary
 from skerry.table.table import Table
 from skerry.table.work.progress import Progress, progress_callback
 from skerry.table.work.tasks import Executor
@@ -26,8 +24,11 @@ from skerry.table.work.tasks import Executor
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog as PyIcebergCatalog
 
+    from skerry.catalog.sketch_index import SketchIndex
     from skerry.planner.explanation import QueryPlan
     from skerry.planner.ordering import JoinPlan
+    from skerry.table.statistics.joinable import JoinableColumns
+    from skerry.table.summaries import MigrationSummary, RelocationSummary
 
 __all__ = ["Catalog"]
 
@@ -55,7 +56,6 @@ class Catalog:
         self._properties = dict(properties)
         self._iceberg = iceberg
         self._paimon = paimon
-        self._sketch_index = SketchIndex(self._stores)
 
     @property
     def name(self) -> str:
@@ -74,13 +74,18 @@ class Catalog:
         Raises:
             UnsupportedError: The catalog cannot hold Iceberg tables.
         """
-        store = self._store(ICEBERG)
-        assert isinstance(store, IcebergTables)
+        store: Any = self._store(ICEBERG)
         return store.pyiceberg()
 
     def __repr__(self) -> str:
         uri = self._properties.get("uri") or self._properties.get("warehouse")
         return f"Catalog({self.name!r}{f', uri={redact(uri)!r}' if uri else ''})"
+
+    @cached_property
+    def _sketch_index(self) -> SketchIndex:
+        from skerry.catalog.sketch_index import SketchIndex
+
+        return SketchIndex(self._stores)
 
     @property
     def _stores(self) -> list[TableStore]:
@@ -352,8 +357,7 @@ class Catalog:
             NotFoundError: There is no such file.
             UnsupportedError: Its format version is not supported.
         """
-        store = self._store(ICEBERG)
-        assert isinstance(store, IcebergTables)
+        store: Any = self._store(ICEBERG)
         check_new_name(name)
         if self._paimon is not None and self._paimon.exists(name):
             raise AlreadyExistsError(f"table {name!r} already exists")
@@ -422,6 +426,8 @@ class Catalog:
         Raises:
             NotFoundError: There is no such table or column, or the column has no fresh sketch.
         """
+        from skerry.table.statistics.joinable import find_joinable
+
         names = self.list_tables()
         if table not in names:
             raise NotFoundError(f"no table {table!r}{nearest(table, names)}")

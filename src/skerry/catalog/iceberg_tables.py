@@ -4,30 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from skerry.catalog.names import check_choice, folder_names, identifier_of, parts_of
-from skerry.catalog.stores import FILE_FORMATS, NewTable
-from skerry.errors import AlreadyExistsError, NotFoundError, SchemaError
-from skerry.iceberg.catalogs.base import IcebergCatalog, NewIcebergTable
+from skerry.catalog.names import folder_names, identifier_of, parts_of
+from skerry.catalog.stores import NewTable
+from skerry.errors import AlreadyExistsError, NotFoundError
+from skerry.iceberg.catalogs.base import IcebergCatalog
 from skerry.iceberg.catalogs.loading import load_state
-from skerry.iceberg.evolution.property_checks import check_properties
 from skerry.iceberg.handle import IcebergHandle
-from skerry.iceberg.metadata.arrow_schema import to_arrow_schema, to_iceberg_schema, with_identifier
-from skerry.iceberg.partitioning.partitions import partition_spec
-from skerry.iceberg.partitioning.sorting import sort_order
-from skerry.iceberg.statistics.sketch_cache import table_sketches
 from skerry.iceberg.table import IcebergTable
-from skerry.iceberg.writing.file_writers import check_columns
 from skerry.storage import join
-from skerry.table.rows.metadata_columns import check_new_names
-from skerry.table.statistics.joinable import TableSketches
 from skerry.table.table import TableCatalog
 
-__all__ = ["IcebergTables"]
+if TYPE_CHECKING:
+    from skerry.table.statistics.joinable import TableSketches
 
-_VERSIONS = (1, 2, 3)
-_USUAL_VERSION = 2
+__all__ = ["IcebergTables"]
 
 
 class IcebergTables:
@@ -62,25 +54,10 @@ class IcebergTables:
 
     def create(self, name: str, table: NewTable) -> None:
         """Create a table."""
-        check_choice("file_format", table.file_format, FILE_FORMATS)
-        version = _USUAL_VERSION if table.format_version is None else table.format_version
-        if version not in _VERSIONS:
-            raise SchemaError(f"format_version must be 1, 2 or 3, found {version!r}")
-        check_new_names(table.schema.names)
-        schema = with_identifier(to_iceberg_schema(table.schema, format_version=version), table.primary_key)
-        settings = {"format-version": str(version), **table.properties}
-        if table.file_format != FILE_FORMATS[0]:
-            settings.setdefault("write.format.default", table.file_format)
-        check_properties(settings, to_arrow_schema(schema))
-        check_columns(to_arrow_schema(schema), settings)
+        from skerry.catalog.iceberg_creation import new_iceberg_table
+
         identifier = identifier_of(name)
-        new = NewIcebergTable(
-            schema,
-            partition_spec(schema, table.partition_by),
-            sort_order(schema, table.sort_by),
-            table.location or self._own_location(identifier),
-            settings,
-        )
+        new = new_iceberg_table(table, table.location or self._own_location(identifier))
         self._ensure_namespace(identifier[:-1])
         self.catalog.create_table(identifier, new)
 
@@ -124,6 +101,8 @@ class IcebergTables:
 
     def sketches(self, name: str, known: tuple[str, TableSketches] | None) -> tuple[str, TableSketches]:
         """A table's metadata file and fresh sketches."""
+        from skerry.iceberg.statistics.sketch_cache import table_sketches  # slow to load
+
         state = load_state(self.catalog, identifier_of(name))
         if known is not None and known[0] == state.metadata_location:
             return known

@@ -22,12 +22,12 @@ from skerry.errors import (
 )
 from skerry.storage import Storage, allowed_locations, join, local_path, name
 from skerry.table.owned_files import after_publish
-from skerry.table.statistics.joinable import TableSketches
 from skerry.table.table import TableCatalog
 
 if TYPE_CHECKING:
     from skerry.paimon.handle import PaimonHandle
     from skerry.paimon.table import PaimonTable
+    from skerry.table.statistics.joinable import TableSketches
 
 __all__ = ["PaimonTables"]
 

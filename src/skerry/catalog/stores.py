@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import pyarrow as pa
 
 from skerry.errors import SchemaError
 from skerry.table.arguments import ColumnSource
-from skerry.table.statistics.joinable import TableSketches
 from skerry.table.table import Table, TableCatalog
+
+if TYPE_CHECKING:
+    from skerry.table.statistics.joinable import TableSketches
 
 __all__ = ["FILE_FORMATS", "NewTable", "TableStore", "arrow_schema"]
 

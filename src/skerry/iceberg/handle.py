@@ -1,21 +1,27 @@
-"""The handle of an Iceberg table that jobs use: its newest known state, and commits to it."""
+"""The handle of an Iceberg table that jobs use: its newest known state, and commits to it.
+
+What commits loads when it is first asked for.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from skerry.iceberg.catalogs.base import IcebergCatalog
 from skerry.iceberg.catalogs.loading import load_state
-from skerry.iceberg.commit import IcebergTarget
 from skerry.iceberg.metadata.schema import Schema
 from skerry.iceberg.metadata.state import MAIN, TableState
 from skerry.iceberg.metadata.transforms import IdentityTransform, Transform
-from skerry.iceberg.operations import AppendFiles, MetadataChange, PublishSketches, SnapshotChange
-from skerry.iceberg.writing.layout import FileLayout, file_layout
 from skerry.table.commit import Operation, RetryPolicy, commit
-from skerry.table.files.data_file import WrittenFile
-from skerry.table.statistics.table_sample import TableSample
-from skerry.theta import ThetaSketch
+
+if TYPE_CHECKING:
+    from skerry.iceberg.commit import IcebergTarget
+    from skerry.iceberg.operations import MetadataChange, SnapshotChange
+    from skerry.iceberg.writing.layout import FileLayout
+    from skerry.table.files.data_file import WrittenFile
+    from skerry.table.statistics.table_sample import TableSample
+    from skerry.theta import ThetaSketch
 
 __all__ = ["IcebergHandle"]
 
@@ -65,6 +71,8 @@ class IcebergHandle:
         return self.state
 
     def _target(self) -> IcebergTarget:
+        from skerry.iceberg.commit import IcebergTarget
+
         return IcebergTarget(self.catalog, self.identifier, self.state.metadata.table_uuid)
 
     @property
@@ -94,6 +102,8 @@ class IcebergHandle:
 
     def layout(self, *, ref: str = MAIN, lineage: bool = False) -> FileLayout:
         """The layout of new files of this table; see `skerry.iceberg.writing.layout.file_layout`."""
+        from skerry.iceberg.writing.layout import file_layout
+
         return file_layout(self.state, ref=ref, lineage=lineage)
 
     def append(
@@ -105,12 +115,16 @@ class IcebergHandle:
         staged: bool = False,
     ) -> TableState:
         """Publish written files, and the table's statistics with them, as one snapshot, staged if requested."""
+        from skerry.iceberg.operations import AppendFiles
+
         return self.commit(AppendFiles.of(files, ref=ref, properties=properties, staged=staged))
 
     def publish_sketches(
         self, snapshot_id: int, sketches: Mapping[int, ThetaSketch], sample: TableSample | None = None
     ) -> TableState:
         """Register sketches of all rows of a snapshot, and the samples that they come from."""
+        from skerry.iceberg.operations import PublishSketches
+
         return self.commit(PublishSketches(snapshot_id, sketches, sample))
 
 

@@ -13,33 +13,14 @@ from typing import TYPE_CHECKING, Self
 import pyarrow as pa
 
 from skerry.errors import UnsupportedError
-from skerry.iceberg.cherry_pick import WAP_ENABLED_PROPERTY, WAP_ID, CherryPick, PublishStaged
 from skerry.iceberg.handle import IcebergHandle
 from skerry.iceberg.manifests.summary import operation_of, summary_of
 from skerry.iceberg.metadata.snapshot import Operation, SnapshotRefType
-from skerry.iceberg.planning.live_files import live_data_files
-from skerry.iceberg.reading.changes import Changes, changes
-from skerry.iceberg.reading.scan import Scan, scan
-from skerry.iceberg.refs import CreateRef, DropRef, FastForward, Rollback, SetRefRetention
 from skerry.iceberg.statistics.columns import column_freshness, column_statistics
 from skerry.storage import Storage
 from skerry.table.arguments import Condition, Rows, WriteOptions
-from skerry.table.files.data_file import DataFile, WrittenFile
 from skerry.table.history import MAIN, Ref, Retention, Snapshot, of_batch, of_millis
 from skerry.table.inspection.upkeep import Upkeep
-from skerry.table.merging import MergeClauses
-from skerry.table.statistics.column_statistics import ColumnStatistics, Freshness
-from skerry.table.summaries import (
-    AnalyzeSummary,
-    ChangeSummary,
-    CompactOptions,
-    CompactSummary,
-    DeletesSummary,
-    ExpireSummary,
-    ManifestSummary,
-    OrphanSummary,
-    RowChangeSummary,
-)
 from skerry.table.table import Table, TableCatalog
 from skerry.table.updates import SchemaStep, SpecStep
 from skerry.table.work.tasks import Executor, ProgressCallback, ThreadExecutor
@@ -49,6 +30,22 @@ if TYPE_CHECKING:
     from skerry.iceberg.inspection import IcebergInspect
     from skerry.iceberg.jobs.connector import IcebergConnector
     from skerry.iceberg.jobs.row_changes import ChangeRequest
+    from skerry.iceberg.reading.changes import Changes
+    from skerry.iceberg.reading.scan import Scan
+    from skerry.table.files.data_file import DataFile, WrittenFile
+    from skerry.table.merging import MergeClauses
+    from skerry.table.statistics.column_statistics import ColumnStatistics, Freshness
+    from skerry.table.summaries import (
+        AnalyzeSummary,
+        ChangeSummary,
+        CompactOptions,
+        CompactSummary,
+        DeletesSummary,
+        ExpireSummary,
+        ManifestSummary,
+        OrphanSummary,
+        RowChangeSummary,
+    )
 
 __all__ = ["IcebergTable"]
 
@@ -173,43 +170,61 @@ class IcebergTable(Table):
         ]
 
     def _create_branch(self, name: str, snapshot: int | None, ref: str, retention: Retention, replace: bool) -> None:
+        from skerry.iceberg.refs import CreateRef
+
         self.handle.commit(CreateRef(name, SnapshotRefType.BRANCH, snapshot, ref, retention, replace))
 
     def _create_tag(
         self, name: str, snapshot: int | None, ref: str, max_ref_age: timedelta | None, replace: bool
     ) -> None:
+        from skerry.iceberg.refs import CreateRef
+
         self.handle.commit(CreateRef(name, SnapshotRefType.TAG, snapshot, ref, Retention(max_ref_age), replace))
 
     def _set_retention(self, ref: str, retention: Retention) -> None:
+        from skerry.iceberg.refs import SetRefRetention
+
         self.handle.commit(SetRefRetention(ref, retention))
 
     def _drop_ref(self, name: str) -> None:
+        from skerry.iceberg.refs import DropRef
+
         self.handle.commit(DropRef(name))
 
     def _fast_forward(self, branch: str, to: str) -> Snapshot | None:
+        from skerry.iceberg.refs import FastForward
+
         self.handle.commit(FastForward(branch, to))
         return self.current_snapshot(branch)
 
     def _cherry_pick(self, snapshot: int, ref: str) -> None:
+        from skerry.iceberg.cherry_pick import CherryPick
         from skerry.iceberg.jobs.cherry_pick import pick
 
         pick(self.handle, CherryPick(snapshot, ref))
 
     def _publish(self, wap_id: str, ref: str) -> None:
+        from skerry.iceberg.cherry_pick import PublishStaged
         from skerry.iceberg.jobs.cherry_pick import pick
 
         pick(self.handle, PublishStaged(wap_id, ref))
 
     def _rollback(self, to: int | datetime, ref: str) -> Snapshot | None:
+        from skerry.iceberg.refs import Rollback
+
         self.handle.commit(Rollback(ref, to))
         return self.current_snapshot(ref)
 
     def _set_current_snapshot(self, snapshot: int, ref: str) -> None:
+        from skerry.iceberg.refs import Rollback
+
         self.handle.commit(Rollback(ref, snapshot, anywhere=True))
 
     # ---- reading ----
 
     def files(self) -> list[DataFile]:
+        from skerry.iceberg.planning.live_files import live_data_files
+
         snapshot = self.handle.state.snapshot()
         return live_data_files(self.handle.state, snapshot) if snapshot is not None else []
 
@@ -225,6 +240,8 @@ class IcebergTable(Table):
         ref: str | None,
         as_of: datetime | None,
     ) -> Scan:
+        from skerry.iceberg.reading.scan import scan
+
         return scan(self.handle.state, columns, where, limit=limit, snapshot=snapshot, ref=ref, as_of=as_of)
 
     def _changes(
@@ -236,6 +253,8 @@ class IcebergTable(Table):
         on: Sequence[str] | None,
         carried_over: bool,
     ) -> Changes:
+        from skerry.iceberg.reading.changes import changes
+
         return changes(
             self.handle.state,
             from_snapshot,
@@ -265,6 +284,8 @@ class IcebergTable(Table):
         append(self.handle, data, ref=options.ref, staged=staged, properties=entries, progress=options.progress)
         if not staged:
             return self.current_snapshot(options.ref)
+        from skerry.iceberg.cherry_pick import WAP_ID
+
         wap_id = entries[WAP_ID]
         found = next((found for found in reversed(self.snapshots()) if found.summary.get(WAP_ID) == wap_id), None)
         tip = self.handle.state.snapshot(options.ref)
@@ -343,6 +364,8 @@ class IcebergTable(Table):
 
     def _staging(self, options: WriteOptions) -> tuple[dict[str, str], bool]:
         """Summary entries, and whether to stage: if requested, or if the table stages every write with a `wap.id`."""
+        from skerry.iceberg.cherry_pick import WAP_ENABLED_PROPERTY, WAP_ID
+
         entries = dict(options.properties)
         enabled = self.properties.get(WAP_ENABLED_PROPERTY, "false").lower() == "true"
         staged = options.staged or (enabled and WAP_ID in entries)

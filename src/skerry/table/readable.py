@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from datetime import datetime
 from numbers import Integral
-from typing import NoReturn, Self
+from typing import TYPE_CHECKING, NoReturn, Self
 
 import pyarrow as pa
 
@@ -14,13 +14,15 @@ from skerry.arguments import check_list
 from skerry.errors import SchemaError, UnsupportedError
 from skerry.storage import Storage
 from skerry.table.arguments import Condition, check_moment
-from skerry.table.files.data_file import DataFile
 from skerry.table.history import MAIN, Ref, Snapshot
 from skerry.table.inspection.inspect import Inspect
-from skerry.table.rows.row_stream import RowStream
 from skerry.table.rows.schema import nearest
 from skerry.table.statistics.column_statistics import ColumnStatistics, Freshness
-from skerry.table.table_scan import TableScan
+
+if TYPE_CHECKING:
+    from skerry.table.files.data_file import DataFile
+    from skerry.table.rows.row_stream import RowStream
+    from skerry.table.table_scan import TableScan
 
 __all__ = ["ReadableTable"]
 

@@ -12,29 +12,31 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from math import isfinite
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from skerry.arguments import check_list, check_whole_number
 from skerry.errors import SchemaError, UnsupportedError
 from skerry.table.arguments import Age, Condition, WriteOptions, moment_before
 from skerry.table.configurable import ConfigurableTable
-from skerry.table.connector.connector import TableConnector
 from skerry.table.history import MAIN
 from skerry.table.inspection.health import Finding, check_health, check_orphans
 from skerry.table.inspection.upkeep import Upkeep
 from skerry.table.reachability import DEFAULT_GRACE_DAYS, ReachableTable
-from skerry.table.summaries import (
-    AnalyzeSummary,
-    CompactOptions,
-    CompactSummary,
-    DeletesSummary,
-    ExpireSummary,
-    ManifestSummary,
-    MigrationSummary,
-    OrphanSummary,
-)
 from skerry.table.work.progress import Progress, progress_callback
 from skerry.table.work.tasks import Executor, ProgressCallback
+
+if TYPE_CHECKING:
+    from skerry.table.connector.connector import TableConnector
+    from skerry.table.summaries import (
+        AnalyzeSummary,
+        CompactOptions,
+        CompactSummary,
+        DeletesSummary,
+        ExpireSummary,
+        ManifestSummary,
+        MigrationSummary,
+        OrphanSummary,
+    )
 
 __all__ = ["Table", "TableCatalog"]
 
@@ -165,6 +167,8 @@ class Table(ConfigurableTable):
             CommitUnknownError: The outcome is unknown; nothing was cleaned up.
             SchemaError: An argument does not fit.
         """
+        from skerry.table.summaries import CompactOptions
+
         check_list("sort_by", sort_by)
         check_list("z_order", z_order)
         how = CompactOptions(sort_by, z_order, target_file_size_bytes, min_input_files, min_deletes, full, dry_run)

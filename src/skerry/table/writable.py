@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from skerry.arguments import check_list
 from skerry.errors import SchemaError
 from skerry.table.arguments import Condition, Rows, WriteOptions
-from skerry.table.files.data_file import WrittenFile
 from skerry.table.history import MAIN, Snapshot
-from skerry.table.merging import Clauses, MergeClauses
 from skerry.table.readable import ReadableTable
 from skerry.table.stream_batch import stream_batch
-from skerry.table.summaries import ChangeSummary, RowChangeSummary
 from skerry.table.work.progress import Progress, progress_callback
 from skerry.table.work.tasks import Executor
+
+if TYPE_CHECKING:
+    from skerry.table.files.data_file import WrittenFile
+    from skerry.table.merging import Clauses, MergeClauses
+    from skerry.table.summaries import ChangeSummary, RowChangeSummary
 
 __all__ = ["WritableTable"]
 
@@ -253,6 +256,8 @@ class WritableTable(ReadableTable):
                 one row of the table; the message names the key.
             UnsupportedError: It cannot be done blindly.
         """
+        from skerry.table.merging import MergeClauses  # not needed for reading
+
         clauses = MergeClauses(when_matched, when_not_matched, when_not_matched_by_source)
         with progress_callback(progress, "merge") as callback:
             options = WriteOptions(ref, staged, snapshot_properties or {}, executor, callback)

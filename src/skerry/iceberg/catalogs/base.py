@@ -10,17 +10,19 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skerry.errors import NotFoundError
-from skerry.iceberg.metadata.partition_spec import PartitionSpec
-from skerry.iceberg.metadata.requirements import TableRequirement
-from skerry.iceberg.metadata.schema import Schema
-from skerry.iceberg.metadata.sort_order import SortOrder
-from skerry.iceberg.metadata.table_metadata import TableMetadata
-from skerry.iceberg.metadata.table_updates import TableUpdate
 from skerry.storage import Storage, redact
-from skerry.table.owned_files import OwnedFiles
+
+if TYPE_CHECKING:
+    from skerry.iceberg.metadata.partition_spec import PartitionSpec
+    from skerry.iceberg.metadata.requirements import TableRequirement
+    from skerry.iceberg.metadata.schema import Schema
+    from skerry.iceberg.metadata.sort_order import SortOrder
+    from skerry.iceberg.metadata.table_metadata import TableMetadata
+    from skerry.iceberg.metadata.table_updates import TableUpdate
+    from skerry.table.owned_files import OwnedFiles
 
 __all__ = ["CatalogTable", "IcebergCatalog", "Identifier", "MetadataWrite", "NewIcebergTable"]
 

@@ -8,15 +8,16 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from skerry.errors import NotFoundError
-from skerry.iceberg.metadata.applying import apply_updates
 from skerry.iceberg.metadata.metadata_json import GZIP_SUFFIX, decode_metadata, encode_metadata
-from skerry.iceberg.metadata.requirements import TableRequirement
 from skerry.iceberg.metadata.table_metadata import TableMetadata
-from skerry.iceberg.metadata.table_updates import TableUpdate
 from skerry.storage import Storage, join
+
+if TYPE_CHECKING:
+    from skerry.iceberg.metadata.requirements import TableRequirement
+    from skerry.iceberg.metadata.table_updates import TableUpdate
 
 __all__ = ["metadata_after", "new_metadata_location", "read_metadata", "write_metadata"]
 
@@ -76,6 +77,8 @@ def metadata_after(
         SchemaError: An update does not fit it.
         UnsupportedError: An update is not supported.
     """
+    from skerry.iceberg.metadata.applying import apply_updates  # not needed for reading
+
     for requirement in requirements:
         requirement.check(metadata)
     return apply_updates(metadata, updates, metadata_location=location)

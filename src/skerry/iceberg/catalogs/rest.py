@@ -6,7 +6,7 @@ Spec: Iceberg REST specification.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from skerry.errors import (
@@ -22,9 +22,11 @@ from skerry.iceberg.catalogs.base import CatalogTable, IcebergCatalog, Identifie
 from skerry.iceberg.catalogs.rest_server import RestServer, texts
 from skerry.iceberg.metadata.json_records import json_of
 from skerry.iceberg.metadata.metadata_json import parse_metadata
-from skerry.iceberg.metadata.requirements import TableRequirement
 from skerry.iceberg.metadata.table_metadata import TableMetadata
-from skerry.iceberg.metadata.table_updates import TableUpdate
+
+if TYPE_CHECKING:
+    from skerry.iceberg.metadata.requirements import TableRequirement
+    from skerry.iceberg.metadata.table_updates import TableUpdate
 
 __all__ = ["RestCatalog"]
 

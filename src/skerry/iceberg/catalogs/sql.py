@@ -9,7 +9,7 @@ Spec: Iceberg spec, Metastore Tables.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from skerry.errors import AlreadyExistsError, CatalogLockedError, NotFoundError, SchemaError
 from skerry.iceberg.catalogs.base import CatalogTable, IcebergCatalog, Identifier, MetadataWrite, NewIcebergTable
@@ -21,11 +21,12 @@ from skerry.iceberg.catalogs.metadata_files import (
 )
 from skerry.iceberg.catalogs.sql_database import SqlDatabase
 from skerry.iceberg.catalogs.sql_tables import SqlTables, open_tables
-from skerry.iceberg.metadata.creation import new_table_metadata
-from skerry.iceberg.metadata.requirements import TableRequirement
-from skerry.iceberg.metadata.table_updates import TableUpdate
 from skerry.storage import Storage, join
 from skerry.table.owned_files import OwnedFiles, PublishStep, owned_files
+
+if TYPE_CHECKING:
+    from skerry.iceberg.metadata.requirements import TableRequirement
+    from skerry.iceberg.metadata.table_updates import TableUpdate
 
 __all__ = ["SqlCatalog"]
 
@@ -124,6 +125,8 @@ class SqlCatalog(IcebergCatalog):
 
     def create_table(self, identifier: Identifier, table: NewIcebergTable) -> CatalogTable:
         """Create a table in a namespace that exists."""
+        from skerry.iceberg.metadata.creation import new_table_metadata  # not needed for reading
+
         folder = (table.location or self._default_location(identifier)).rstrip("/")
         if self.table_exists(identifier):
             raise AlreadyExistsError(f"table {'.'.join(identifier)!r} already exists")

@@ -6,13 +6,15 @@ Spec: Iceberg spec, Snapshots, Optional Snapshot Summary Fields.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skerry._version import __version__
 from skerry.errors import SchemaError
-from skerry.iceberg.manifests.manifest import FileContent, ManifestEntry
 from skerry.iceberg.metadata.snapshot import Operation, Snapshot
 from skerry.table.rows.schema import nearest
+
+if TYPE_CHECKING:
+    from skerry.iceberg.manifests.manifest import ManifestEntry
 
 __all__ = ["ENGINE_NAME", "ENGINE_VERSION", "operation_of", "snapshot_summary", "summary_of"]
 
@@ -112,6 +114,8 @@ _REMOVED = {
 
 
 def _counts(entry: ManifestEntry, names: Mapping[str, str]) -> Iterable[tuple[str, int]]:
+    from skerry.iceberg.manifests.manifest import FileContent  # not needed for reading summaries
+
     rows = entry.data_file.record_count
     size = entry.data_file.file_size_bytes
     if entry.is_deletion_vector:

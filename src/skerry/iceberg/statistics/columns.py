@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from skerry.iceberg.metadata.snapshot import Snapshot
 from skerry.iceberg.metadata.state import TableState
-from skerry.iceberg.planning.live_files import column_metrics, live_data_files
-from skerry.iceberg.reading.scan import Scan
 from skerry.iceberg.statistics.published import (
     freshness,
     hashed_as_ours,
@@ -21,13 +20,14 @@ from skerry.iceberg.statistics.published import (
     read_sketches,
     since,
 )
-from skerry.iceberg.statistics.samples import sample_of
 from skerry.table.arguments import Condition
-from skerry.table.files.data_file import DataFile
-from skerry.table.files.scan_task import FileScanTask
 from skerry.table.rows.schema import Leaf, leaves
 from skerry.table.statistics.column_estimates import Estimate, FilesAsked, estimate
 from skerry.table.statistics.column_statistics import FRESH, ColumnStatistics, Freshness, FreshnessState
+
+if TYPE_CHECKING:
+    from skerry.table.files.data_file import DataFile
+    from skerry.table.files.scan_task import FileScanTask
 
 __all__ = ["column_freshness", "column_statistics", "distinct_counts"]
 
@@ -63,10 +63,14 @@ def column_statistics(
     columns = leaves(state.schema)
     if snapshot is None:
         return {leaf.name: ColumnStatistics(leaf.name, leaf.field_id, freshness=_NO_SNAPSHOT) for leaf in columns}
+    from skerry.iceberg.planning.live_files import live_data_files  # not needed for the freshness alone
+
     files: Sequence[DataFile] = live_data_files(state, snapshot)
     tasks = None
     counts_nulls = True
     if where is not None:
+        from skerry.iceberg.reading.scan import Scan
+
         tasks = list(Scan(state, snapshot, state.metadata.schema(), where=where).plan())
         counts_nulls = all(task.matches_all for task in tasks)
         wanted = {task.data_file.location for task in tasks}
@@ -96,6 +100,8 @@ def distinct_counts(
 
 
 def _statistics(leaf: Leaf, files: Sequence[DataFile], found: Estimate, counts_nulls: bool) -> ColumnStatistics:
+    from skerry.iceberg.planning.live_files import column_metrics
+
     metrics = column_metrics(files, leaf)
     return ColumnStatistics(
         column=leaf.name,
@@ -128,6 +134,8 @@ def _of_snapshot(
             estimates[field_id] = replace(estimates[field_id], sketch=None)
     if len(fresh) == len(columns):
         return estimates
+    from skerry.iceberg.statistics.samples import sample_of  # not needed where every count is published
+
     sample = sample_of(state, snapshot)
     covered_rows = sum(group.row_count for group in sample.groups.groups)
     for leaf in columns:
@@ -153,6 +161,8 @@ def _of_files(
     state: TableState, snapshot: Snapshot, columns: Sequence[Leaf], asked: FilesAsked
 ) -> Mapping[int, Estimate]:
     """Estimates for the rows that satisfy a condition, by field id."""
+    from skerry.iceberg.statistics.samples import sample_of  # not needed where every count is published
+
     sample = sample_of(state, snapshot)
     groups = sample.groups
     return {

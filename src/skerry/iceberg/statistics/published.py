@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -21,15 +22,16 @@ from skerry.iceberg.metadata.state import TableState
 from skerry.iceberg.metadata.statistics_file import BlobMetadata as RegisteredBlob
 from skerry.iceberg.metadata.statistics_file import StatisticsFile
 from skerry.iceberg.metadata.table_metadata import TableMetadata
-from skerry.iceberg.statistics.samples import add_sample
 from skerry.puffin import BlobMetadata, PuffinReader, PuffinWriter
 from skerry.storage import Storage
 from skerry.table.history import of_millis
 from skerry.table.rows.schema import Leaf, leaves
 from skerry.table.rows.values import is_uuid
 from skerry.table.statistics.column_statistics import FRESH, Freshness, FreshnessState
-from skerry.table.statistics.table_sample import TableSample
 from skerry.theta import ThetaSketch
+
+if TYPE_CHECKING:
+    from skerry.table.statistics.table_sample import TableSample
 
 __all__ = [
     "THETA_BLOB",
@@ -220,6 +222,8 @@ def write_statistics(
             )
         )
     if sample is not None:
+        from skerry.iceberg.statistics.samples import add_sample  # not needed for reading
+
         add_sample(writer, state, snapshot, sample)
     file_size, footer_size = writer.write(location, storage=state.storage)
     return StatisticsFile(

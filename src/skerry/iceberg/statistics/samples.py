@@ -10,6 +10,7 @@ Spec: docs/formats/samples.md § 1; Puffin spec, File structure; Iceberg spec, T
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import xxhash
@@ -18,10 +19,7 @@ from skerry.errors import FormatError, NotFoundError, UnsupportedError
 from skerry.iceberg.metadata.history import ancestors
 from skerry.iceberg.metadata.snapshot import Snapshot
 from skerry.iceberg.metadata.state import TableState
-from skerry.iceberg.planning.planned_files import PlannedFiles
-from skerry.iceberg.reading.scan import column_defaults, scan_planner
 from skerry.puffin import PuffinReader, PuffinWriter
-from skerry.table.files.scan_task import FileScanTask
 from skerry.table.predicate.arrow import arrow_storage
 from skerry.table.rows.schema import Leaf, leaves
 from skerry.table.statistics.file_groups import deletes_key, key_of
@@ -31,6 +29,10 @@ from skerry.table.statistics.group_sketches import GroupSketches, decode_group_s
 from skerry.table.statistics.table_sample import TableSample, delete_name
 from skerry.theta import Sample
 from skerry.theta.layout import EMPTY_SKETCH
+
+if TYPE_CHECKING:
+    from skerry.iceberg.planning.planned_files import PlannedFiles
+    from skerry.table.files.scan_task import FileScanTask
 
 __all__ = [
     "SAMPLE_PROPERTIES",
@@ -156,6 +158,8 @@ def sample_of(state: TableState, snapshot: Snapshot | None) -> TableSample:
 
 def live_files(state: TableState, snapshot: Snapshot) -> PlannedFiles:
     """All data files of a snapshot, with their deletes."""
+    from skerry.iceberg.reading.scan import scan_planner  # not needed where published sketches answer
+
     return scan_planner(state, state.metadata.schema()).plan(snapshot).tasks
 
 
@@ -184,6 +188,8 @@ def _as_columns_are_now(state: TableState, groups: GroupSamples, schema_id: int,
     added = [leaf for leaf in columns if leaf.field_id > last_column_id]
     if not added:
         return kept
+    from skerry.iceberg.reading.scan import column_defaults
+
     defaults = column_defaults(state.metadata.schema())
     for leaf in added:
         if leaf.field_id in defaults and len(leaf.path) > 1:

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
 from skerry.table.connector.publication import Publication
 from skerry.table.connector.stream_choice import StreamChoice, TableStream
-from skerry.table.predicate import Predicate
 from skerry.table.stream_batch import StreamBatch
+
+if TYPE_CHECKING:
+    from skerry.table.predicate import Predicate
 
 __all__ = ["ConnectorScan", "PieceReader", "TableConnector", "TableWrite"]
 

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from skerry.table.statistics.column_statistics import FRESH, Freshness, FreshnessState
 from skerry.table.statistics.file_groups import key_of
-from skerry.table.statistics.group_samples import GroupSamples
-from skerry.table.statistics.group_sketches import GroupSketches
 from skerry.theta import ThetaSketch
+
+if TYPE_CHECKING:
+    from skerry.table.statistics.group_samples import GroupSamples
+    from skerry.table.statistics.group_sketches import GroupSketches
 
 __all__ = ["Estimate", "FilesAsked", "estimate"]
 
