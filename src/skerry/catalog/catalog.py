@@ -110,8 +110,7 @@ class Catalog:
         return next((store for store in self._stores if store.exists(name)), None)
 
     def _known(self, name: str) -> TableStore:
-        store = self._store_of(name)
-        if store is None:
+        if (store := self._store_of(name)) is None:
             raise NotFoundError(f"no table {name!r}{nearest(name, self.list_tables())}")
         return store
 

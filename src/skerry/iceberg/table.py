@@ -8,7 +8,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
@@ -20,7 +20,6 @@ from skerry.iceberg.statistics.columns import column_freshness, column_statistic
 from skerry.storage import Storage
 from skerry.table.arguments import Condition, Rows, WriteOptions
 from skerry.table.history import MAIN, Ref, Retention, Snapshot, of_batch, of_millis
-from skerry.table.inspection.upkeep import Upkeep
 from skerry.table.table import Table, TableCatalog
 from skerry.table.updates import SchemaStep, SpecStep
 from skerry.table.work.tasks import Executor, ProgressCallback, ThreadExecutor
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from skerry.iceberg.reading.changes import Changes
     from skerry.iceberg.reading.scan import Scan
     from skerry.table.files.data_file import DataFile, WrittenFile
+    from skerry.table.inspection.upkeep import Upkeep
     from skerry.table.merging import MergeClauses
     from skerry.table.statistics.column_statistics import ColumnStatistics, Freshness
     from skerry.table.summaries import (
@@ -170,31 +170,21 @@ class IcebergTable(Table):
         ]
 
     def _create_branch(self, name: str, snapshot: int | None, ref: str, retention: Retention, replace: bool) -> None:
-        from skerry.iceberg.refs import CreateRef
-
-        self.handle.commit(CreateRef(name, SnapshotRefType.BRANCH, snapshot, ref, retention, replace))
+        self.handle.commit(_refs().CreateRef(name, SnapshotRefType.BRANCH, snapshot, ref, retention, replace))
 
     def _create_tag(
         self, name: str, snapshot: int | None, ref: str, max_ref_age: timedelta | None, replace: bool
     ) -> None:
-        from skerry.iceberg.refs import CreateRef
-
-        self.handle.commit(CreateRef(name, SnapshotRefType.TAG, snapshot, ref, Retention(max_ref_age), replace))
+        self.handle.commit(_refs().CreateRef(name, SnapshotRefType.TAG, snapshot, ref, Retention(max_ref_age), replace))
 
     def _set_retention(self, ref: str, retention: Retention) -> None:
-        from skerry.iceberg.refs import SetRefRetention
-
-        self.handle.commit(SetRefRetention(ref, retention))
+        self.handle.commit(_refs().SetRefRetention(ref, retention))
 
     def _drop_ref(self, name: str) -> None:
-        from skerry.iceberg.refs import DropRef
-
-        self.handle.commit(DropRef(name))
+        self.handle.commit(_refs().DropRef(name))
 
     def _fast_forward(self, branch: str, to: str) -> Snapshot | None:
-        from skerry.iceberg.refs import FastForward
-
-        self.handle.commit(FastForward(branch, to))
+        self.handle.commit(_refs().FastForward(branch, to))
         return self.current_snapshot(branch)
 
     def _cherry_pick(self, snapshot: int, ref: str) -> None:
@@ -210,15 +200,11 @@ class IcebergTable(Table):
         pick(self.handle, PublishStaged(wap_id, ref))
 
     def _rollback(self, to: int | datetime, ref: str) -> Snapshot | None:
-        from skerry.iceberg.refs import Rollback
-
-        self.handle.commit(Rollback(ref, to))
+        self.handle.commit(_refs().Rollback(ref, to))
         return self.current_snapshot(ref)
 
     def _set_current_snapshot(self, snapshot: int, ref: str) -> None:
-        from skerry.iceberg.refs import Rollback
-
-        self.handle.commit(Rollback(ref, snapshot, anywhere=True))
+        self.handle.commit(_refs().Rollback(ref, snapshot, anywhere=True))
 
     # ---- reading ----
 
@@ -413,14 +399,9 @@ class IcebergTable(Table):
     def _compact(self, where: Condition | None, how: CompactOptions, options: WriteOptions) -> CompactSummary:
         from skerry.iceberg.jobs.compact import compact
 
+        entries, executor, progress = options.properties, options.executor, options.progress
         return compact(
-            self.handle,
-            where,
-            how,
-            ref=options.ref,
-            properties=options.properties,
-            executor=options.executor,
-            progress=options.progress,
+            self.handle, where, how, ref=options.ref, properties=entries, executor=executor, progress=progress
         )
 
     def _rewrite_manifests(self, full: bool, dry_run: bool, options: WriteOptions) -> ManifestSummary:
@@ -507,3 +488,10 @@ class IcebergTable(Table):
 
 def _age(milliseconds: int | None) -> timedelta | None:
     return None if milliseconds is None else timedelta(milliseconds=milliseconds)
+
+
+def _refs() -> Any:
+    """The operations on branches and tags, which load when they are first asked for."""
+    from skerry.iceberg import refs
+
+    return refs

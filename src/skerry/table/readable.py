@@ -15,12 +15,12 @@ from skerry.errors import SchemaError, UnsupportedError
 from skerry.storage import Storage
 from skerry.table.arguments import Condition, check_moment
 from skerry.table.history import MAIN, Ref, Snapshot
-from skerry.table.inspection.inspect import Inspect
 from skerry.table.rows.schema import nearest
 from skerry.table.statistics.column_statistics import ColumnStatistics, Freshness
 
 if TYPE_CHECKING:
     from skerry.table.files.data_file import DataFile
+    from skerry.table.inspection.inspect import Inspect
     from skerry.table.rows.row_stream import RowStream
     from skerry.table.table_scan import TableScan
 

@@ -19,14 +19,14 @@ from skerry.errors import SchemaError, UnsupportedError
 from skerry.table.arguments import Age, Condition, WriteOptions, moment_before
 from skerry.table.configurable import ConfigurableTable
 from skerry.table.history import MAIN
-from skerry.table.inspection.health import Finding, check_health, check_orphans
-from skerry.table.inspection.upkeep import Upkeep
 from skerry.table.reachability import DEFAULT_GRACE_DAYS, ReachableTable
 from skerry.table.work.progress import Progress, progress_callback
 from skerry.table.work.tasks import Executor, ProgressCallback
 
 if TYPE_CHECKING:
     from skerry.table.connector.connector import TableConnector
+    from skerry.table.inspection.health import Finding
+    from skerry.table.inspection.upkeep import Upkeep
     from skerry.table.summaries import (
         AnalyzeSummary,
         CompactOptions,
@@ -331,6 +331,8 @@ class Table(ConfigurableTable):
             NotFoundError: A metadata file is missing.
             SchemaError: A table property has an invalid value.
         """
+        from skerry.table.inspection.health import check_health, check_orphans
+
         found = check_health(self.inspect, self._upkeep(), self.freshness())
         if orphans:
             found.append(check_orphans(self.reachable(executor)))
