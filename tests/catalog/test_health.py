@@ -164,6 +164,15 @@ def test_many_manifests_are_found(tmp_path):
     assert table.inspect.manifests().num_rows == 1
 
 
+def test_a_metadata_file_that_only_the_catalog_may_read_is_no_obstacle(tmp_path, monkeypatch):
+    table = skerry.connect(tmp_path / "warehouse").create_table("ns.t", SCHEMA)
+    table.append(rows(10))
+    os.remove(table.metadata_location.removeprefix("file://"))
+    found = {finding.check: finding for finding in table.health(orphans=False)}
+    assert found["metadata_size"].number == sum(table.inspect.manifests()["length"].to_pylist())
+    assert found["metadata_size"].detail.startswith("a metadata file, ")
+
+
 def test_metadata_is_read_once(table):
     for number in range(3):
         table.append(rows(5, start=number))

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skerry.errors import AccessDeniedError, NotFoundError
 from skerry.iceberg.cleaning.expiry import ExpireSnapshots
 from skerry.iceberg.jobs.compact_plan import SMALL, CompactRules
 from skerry.iceberg.manifests.manifest import FileContent
@@ -353,11 +354,19 @@ def upkeep(state: TableState) -> Upkeep:
         beside=("spec_id",),
         snapshots=len(state.metadata.snapshots),
         expirable_snapshots=len(expired),
-        metadata_bytes=state.storage.size(state.metadata_location),
+        metadata_bytes=_size_of_metadata(state),
         manifests_to_rewrite=len(RewriteManifests().plan(state).rewritten),
         split_partitions="table.update_spec().add_field('bucket(16, …)').commit()",
         sketched=frozenset(leaf.name for leaf in policy.columns(state.schema, created=True)),
     )
+
+
+def _size_of_metadata(state: TableState) -> int | None:
+    """The size of the metadata file; None if the catalog does not let others read it."""
+    try:
+        return state.storage.size(state.metadata_location)
+    except (AccessDeniedError, NotFoundError):
+        return None
 
 
 def _text(transform: Any, type_: pa.DataType, bound: bytes | None) -> str | None:

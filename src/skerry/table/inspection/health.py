@@ -147,7 +147,8 @@ def _sum(table: pa.Table, name: str) -> int:
 def _metadata(manifests: pa.Table, upkeep: Upkeep, data_bytes: int) -> list[Finding]:
     """Snapshots that would expire, the size of metadata, and manifests."""
     manifest_bytes = _sum(manifests, "length")
-    total = upkeep.metadata_bytes + manifest_bytes
+    own_bytes = upkeep.metadata_bytes or 0
+    newest = "a metadata file" if upkeep.metadata_bytes is None else f"{size(own_bytes)} in the newest metadata file"
     found = [
         Finding(
             "expirable_snapshots",
@@ -160,13 +161,12 @@ def _metadata(manifests: pa.Table, upkeep: Upkeep, data_bytes: int) -> list[Find
         ),
         Finding(
             "metadata_size",
-            total,
+            own_bytes + manifest_bytes,
             "bytes",
             max(_METADATA_BYTES, _METADATA_SHARE * data_bytes),
-            f"{size(upkeep.metadata_bytes)} in the newest metadata file, {size(manifest_bytes)} in "
-            f"{count(manifests.num_rows)} manifests, on {size(data_bytes)} of data",
+            f"{newest}, {size(manifest_bytes)} in {count(manifests.num_rows)} manifests, on {size(data_bytes)} of data",
             "every load reads the first, every plan what it needs of the others",
-            "table.expire_snapshots()" if upkeep.metadata_bytes > manifest_bytes else "table.compact()",
+            "table.expire_snapshots()" if own_bytes > manifest_bytes else "table.compact()",
         ),
     ]
     if upkeep.manifests_to_rewrite is not None:

@@ -17,7 +17,7 @@ class Upkeep:
         beside: Columns of `files` that small files must agree in to be compacted together, besides the partition.
         snapshots: How many snapshots there are.
         expirable_snapshots: How many of them would expire now, by the table's properties.
-        metadata_bytes: Size of the file that the newest state is in.
+        metadata_bytes: Size of the file that the newest state is in; None if only the catalog may read it.
         manifests_to_rewrite: How many manifests `rewrite_manifests` would rewrite; None if the format has no such call.
         split_partitions: The call that divides partitions that are too large.
         sketched: Names of the columns that the table's properties want distinct counts of.
@@ -28,7 +28,7 @@ class Upkeep:
     beside: tuple[str, ...]
     snapshots: int
     expirable_snapshots: int
-    metadata_bytes: int
+    metadata_bytes: int | None
     manifests_to_rewrite: int | None
     split_partitions: str
     sketched: frozenset[str]
