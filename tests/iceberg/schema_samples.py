@@ -102,6 +102,11 @@ def optional(type_):
     return st.none() | values(type_)
 
 
+def _may(type_, required):
+    """Whether a field is required that would be, if its type were known."""
+    return required and not isinstance(type_, UnknownType)
+
+
 NAMES = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="."), min_size=1, max_size=4)
 
 
@@ -111,9 +116,11 @@ def types(primitives):
     def nested(inner):
         fields = st.lists(st.tuples(NAMES, inner, st.booleans()), min_size=1, max_size=3, unique_by=lambda one: one[0])
         return st.one_of(
-            fields.map(lambda found: StructType(*(NestedField(0, *one) for one in found))),
-            st.builds(ListType, st.just(0), inner, st.booleans()),
-            st.builds(MapType, st.just(0), inner, st.just(0), inner, st.booleans()),
+            fields.map(lambda found: StructType(*(NestedField(0, *one[:2], _may(*one[1:])) for one in found))),
+            st.tuples(inner, st.booleans()).map(lambda one: ListType(0, one[0], _may(*one))),
+            st.tuples(inner.filter(lambda key: _may(key, True)), inner, st.booleans()).map(
+                lambda one: MapType(0, one[0], 0, one[1], _may(*one[1:]))
+            ),
         )
 
     return st.recursive(st.sampled_from(primitives), nested, max_leaves=5)
@@ -133,7 +140,7 @@ def schemas(draw, *, all_types=False, defaults=False):
         if defaults and type_ in PLAIN:
             default = draw(optional(type_))
         doc = draw(st.none() | st.text(max_size=3))
-        found.append(NestedField(number, name, type_, draw(st.booleans()), doc, default, default))
+        found.append(NestedField(number, name, type_, _may(type_, draw(st.booleans())), doc, default, default))
     identifier = [
         field.field_id
         for field in found

@@ -9,9 +9,32 @@ from decimal import Decimal
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import HealthCheck, given, settings
 from java_manifests import JavaIceberg
+from schema_samples import schemas
 
 from skerry.iceberg.metadata.arrow_schema import to_arrow_schema, to_iceberg_schema, to_iceberg_type
+from skerry.iceberg.metadata.json_object import JsonObject
+from skerry.iceberg.metadata.schema import Schema
+from skerry.iceberg.metadata.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FixedType,
+    FloatType,
+    IntegerType,
+    LongType,
+    NestedField,
+    StringType,
+    TimestampNanoType,
+    TimestampType,
+    TimestamptzNanoType,
+    TimestamptzType,
+    TimeType,
+    UUIDType,
+)
 from skerry.iceberg.partitioning.transforms import apply, parse_transform
 from skerry.iceberg.writing.metrics import metrics_modes, parquet_data_file
 from skerry.table.rows.values import decode_value, encode_value, is_uuid, physical_value
@@ -28,6 +51,43 @@ def java_type(java, type_):
     """Java's type, by way of a schema."""
     schema = to_iceberg_schema(pa.schema([("c", type_)]), format_version=3)
     return java.iceberg.SchemaParser.fromJson(json.dumps(schema.to_json())).findType("c")
+
+
+DEFAULTS = [
+    *((IntegerType(), value) for value in (0, -(2**31))),
+    (LongType(), 2**63 - 1),
+    *((FloatType(), value) for value in (0.10000000149011612, 1.401298464324817e-45, -0.0)),
+    *((DoubleType(), value) for value in (0.1, 5e-324, 1.7976931348623157e308)),
+    (BooleanType(), True),
+    *((DecimalType(38, 10), Decimal(text)) for text in ("0.0000000000", "-1234567890123456789012345678.0123456789")),
+    (DecimalType(9, 0), Decimal(7)),
+    *((DateType(), value) for value in (0, -1, -719162, 2932896)),
+    *((TimeType(), value) for value in (0, 1, 60_000_000, 86_399_999_999)),
+    *((type_, value) for type_ in (TimestampType(), TimestamptzType()) for value in (0, -1, 1, 253402300799999999)),
+    *((type_, value) for type_ in (TimestampNanoType(), TimestamptzNanoType()) for value in (0, -1, 2**63 - 1)),
+    (StringType(), 'a"ü\U0001f642'),
+    (UUIDType(), bytes(range(16))),
+    (BinaryType(), b"\x00\xff"),
+    (FixedType(2), b"\xab\x01"),
+]
+
+
+@pytest.mark.parametrize(("type_", "value"), DEFAULTS, ids=lambda one: str(one)[:30])
+def test_java_reads_and_writes_the_same_defaults(java, type_, value):
+    schema = Schema(NestedField(1, "c", type_, initial_default=value, write_default=value))
+    theirs = java.iceberg.SchemaParser.fromJson(json.dumps(schema.to_json()))
+    again = Schema.from_json(JsonObject(json.loads(java.iceberg.SchemaParser.toJson(theirs))))
+    assert again == schema
+    assert repr(again.fields[0].initial_default) == repr(value)
+
+
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(schemas(all_types=True))
+def test_java_reads_and_writes_the_same_schemas(java, schema):
+    theirs = java.iceberg.SchemaParser.fromJson(json.dumps(schema.to_json()))
+    again = Schema.from_json(JsonObject(json.loads(java.iceberg.SchemaParser.toJson(theirs))))
+    assert again == schema
+    assert again.schema_id == schema.schema_id
 
 
 class Function:

@@ -17,6 +17,7 @@ from pyiceberg.table.name_mapping import parse_mapping_from_json
 from schema_samples import OF_VERSION_3, PLAIN, optional, schemas, types, values
 
 from skerry.errors import FormatError, SchemaError, SkerryError, UnsupportedError
+from skerry.iceberg.metadata.arrow_schema import to_arrow_schema
 from skerry.iceberg.metadata.default_values import checked_default
 from skerry.iceberg.metadata.json_object import JsonObject
 from skerry.iceberg.metadata.name_mapping import NameMapping
@@ -212,6 +213,7 @@ def test_fields_that_are_missing():
         ({"fields": [field(1, "a", "double", required=True)], "identifier-field-ids": [1]}, "cannot identify rows"),
         ({"fields": [field(1, "a", "long", required=True)], "identifier-field-ids": [2]}, "field 2 cannot identify"),
         ({"fields": [], "identifier-field-ids": ["1"]}, r"identifier-field-ids\[0\]: expected a 32-bit integer"),
+        ({"fields": [field(1, "a", "unknown", required=True)]}, "field 'a' of type unknown cannot be required"),
         (with_type("date", **{"initial-default": "yesterday"}), r"fields\[0\].initial-default: 'yesterday' is not a"),
     ],
 )  # fmt: skip
@@ -221,11 +223,16 @@ def test_bad_schemas_are_refused(document, problem):
 
 
 def test_nesting_has_an_end():
-    type_ = "long"
-    for number in range(2, 5000):
-        type_ = {"type": "list", "element-id": number, "element-required": True, "element": type_}
-    with pytest.raises(FormatError, match="nested too deeply"):
-        Schema.from_json(JsonObject({"fields": [field(1, "a", type_)]}))
+    def nested(depth):
+        type_ = "long"
+        for number in range(2, depth + 2):
+            type_ = {"type": "list", "element-id": number, "element-required": True, "element": type_}
+        return {"fields": [field(1, "a", type_)]}
+
+    assert to_arrow_schema(Schema.from_json(JsonObject(nested(64)))).names == ["a"]
+    for depth in (65, 5000):
+        with pytest.raises(UnsupportedError, match="more than 64 types within each other"):
+            Schema.from_json(JsonObject(nested(depth)))
 
 
 JSON = st.recursive(

@@ -22,6 +22,7 @@ from skerry.iceberg.metadata.types import (
     MapType,
     NestedField,
     StructType,
+    UnknownType,
     children_of,
 )
 
@@ -42,7 +43,7 @@ class Schema:
         unknown: Entries of its JSON object that this library does not know.
 
     Raises:
-        SchemaError: Two columns have the same id or the same name.
+        SchemaError: Two columns have the same id or the same name, or one of type unknown is required.
     """
 
     fields: tuple[NestedField, ...]
@@ -71,8 +72,8 @@ class Schema:
         """Read a schema.
 
         Raises:
-            FormatError: An entry is missing or of the wrong type, or two columns have the same id or name.
-            UnsupportedError: A column's type is not known.
+            FormatError: An entry is missing or of the wrong type, or columns contradict each other.
+            UnsupportedError: A column's type is not known, or nested too deeply.
         """
         kind = item.text("type", "struct")
         if kind != "struct":
@@ -86,8 +87,6 @@ class Schema:
             )
         except SchemaError as error:
             raise FormatError(f"{item.at or 'the schema'}: {error.message}", rule=error.rule) from error
-        except RecursionError as error:
-            raise FormatError(f"{item.at or 'the schema'}: nested too deeply", rule=_RULE) from error
 
     def to_json(self) -> dict[str, Any]:
         """The schema as in metadata."""
@@ -192,6 +191,8 @@ class Schema:
                 raise SchemaError(f"field id {found.field_id} is used twice", rule=_RULE)
             if name in names:
                 raise SchemaError(f"two fields have the name {name!r}", rule=_RULE)
+            if found.required and isinstance(found.field_type, UnknownType):
+                raise SchemaError(f"field {name!r} of type unknown cannot be required", rule=_RULE)
             numbers.add(found.field_id)
             names.add(name)
         if self.identifier_field_ids:

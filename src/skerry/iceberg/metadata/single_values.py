@@ -13,6 +13,7 @@ from __future__ import annotations
 import decimal
 import math
 import re
+import struct
 import uuid
 from collections.abc import Callable
 from typing import Any, Final
@@ -130,7 +131,9 @@ def _read_integer(type_: Any, value: Any) -> int:
 def _read_float(type_: Any, value: Any) -> float:
     if type(value) not in (int, float):
         raise _UnfitError("expected a number")
-    number = float(np.float32(value)) if isinstance(type_, FloatType) else float(value)
+    number = float(value)
+    if isinstance(type_, FloatType):
+        number = struct.unpack("<f", struct.pack("<f", number))[0]
     if not math.isfinite(number):
         raise _UnfitError("expected a finite number")
     return number

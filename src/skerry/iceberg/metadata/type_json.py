@@ -22,21 +22,26 @@ from skerry.iceberg.metadata.types import (
 __all__ = ["field_from_json", "field_to_json", "type_from_json", "type_to_json"]
 
 _RULE: Final = "Iceberg spec, Schemas and Data Types"
+_MAX_DEPTH: Final = 64  # as deep as Arrow IPC nests
 _FIELD_NAMES: Final = frozenset({"id", "name", "type", "required", "doc", "initial-default", "write-default"})
 _STRUCT_NAMES: Final = frozenset({"type", "fields"})
 _LIST_NAMES: Final = frozenset({"type", "element-id", "element", "element-required"})
 _MAP_NAMES: Final = frozenset({"type", "key-id", "key", "value-id", "value", "value-required"})
 
 
-def field_from_json(item: JsonObject) -> NestedField:
+def field_from_json(item: JsonObject, depth: int = 0) -> NestedField:
     """Read a field with those within it.
+
+    Args:
+        item: Its object.
+        depth: The number of types around it.
 
     Raises:
         FormatError: An entry is missing or of the wrong type.
         UnsupportedError: The type is not known.
     """
     fields = item.value
-    type_ = type_from_json(fields.get("type"), item, "type")
+    type_ = type_from_json(fields.get("type"), item, "type", depth)
     initial, write = fields.get("initial-default"), fields.get("write-default")
     return NestedField(
         item.integer("id"),
@@ -68,17 +73,18 @@ def field_to_json(field: NestedField) -> dict[str, Any]:
     return found
 
 
-def type_from_json(value: Any, item: JsonObject, name: str) -> IcebergType:
+def type_from_json(value: Any, item: JsonObject, name: str, depth: int = 0) -> IcebergType:
     """Read a type.
 
     Args:
         value: Its decoded JSON: a name or an object.
         item: The object that has it, for messages.
         name: Its name there.
+        depth: The number of types around it.
 
     Raises:
         FormatError: An entry is missing or of the wrong type.
-        UnsupportedError: The type is not known.
+        UnsupportedError: The type is not known, or nested too deeply.
     """
     if isinstance(value, str):
         try:
@@ -88,24 +94,27 @@ def type_from_json(value: Any, item: JsonObject, name: str) -> IcebergType:
             raise
     if not isinstance(value, dict):
         raise item.unexpected(name, "a type")
+    if depth == _MAX_DEPTH:
+        raise UnsupportedError(f"columns with more than {_MAX_DEPTH} types within each other are not supported")
+    depth += 1
     inner = JsonObject(value, item.path(name), _RULE)
     match inner.text("type"):
         case "struct":
-            fields = [field_from_json(one) for one in inner.objects("fields", required=True)]
+            fields = [field_from_json(one, depth) for one in inner.objects("fields", required=True)]
             return StructType(*fields, unknown=inner.unknown(_STRUCT_NAMES))
         case "list":
             return ListType(
                 inner.integer("element-id"),
-                type_from_json(value.get("element"), inner, "element"),
+                type_from_json(value.get("element"), inner, "element", depth),
                 inner.boolean("element-required"),
                 inner.unknown(_LIST_NAMES),
             )
         case "map":
             return MapType(
                 inner.integer("key-id"),
-                type_from_json(value.get("key"), inner, "key"),
+                type_from_json(value.get("key"), inner, "key", depth),
                 inner.integer("value-id"),
-                type_from_json(value.get("value"), inner, "value"),
+                type_from_json(value.get("value"), inner, "value", depth),
                 inner.boolean("value-required"),
                 inner.unknown(_MAP_NAMES),
             )
