@@ -188,7 +188,7 @@ def test_files_that_do_not_fit_change_nothing(table, warehouse):
         table.add_files([good, f"file://{broken}"])
     with pytest.raises(NotFoundError):
         table.add_files([good, f"file://{broken}.not"])
-    with pytest.raises(SchemaError, match="add_files takes locations as strings, found 5"):
+    with pytest.raises(SchemaError, match="locations must be a list of strings, found 5 in it"):
         table.add_files([5])
     with pytest.raises(NotFoundError, match="no branch or tag 'x'"):
         table.add_files([good], ref="x")

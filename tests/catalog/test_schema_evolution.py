@@ -306,7 +306,7 @@ REFUSED = [
     (lambda u: u.add_column("", pa.int32()), "a column needs a name"),
     (lambda u: u.add_column("n", pa.int32(), required=True), "column 'n' cannot be required: existing rows"),
     (lambda u: u.add_column("n", pa.int32(), default_value=1), "defaults need format version 3, the table has 2"),
-    (lambda u: u.add_column("n", "timestamp_ns"), "only supported in 3 or higher"),
+    (lambda u: u.add_column("n", "timestamp_ns"), "type timestamp_ns needs format version 3, the table has 2"),
     (lambda u: u.add_column("n", "text"), "there is no Iceberg type 'text'"),
     (lambda u: u.add_column("n", pa.uint64()), "Arrow type uint64 cannot be stored"),
     (lambda u: u.add_column("k.n", pa.int32()), "column 'k' is not a struct"),
