@@ -30,7 +30,7 @@ from fuzz_mutations import (
 )
 
 import skerry
-from skerry import amudai, puffin, theta
+from skerry import amudai, puffin, theta, variant
 from skerry.amudai.shard.checksum import checksum
 from skerry.errors import FormatError
 from skerry.iceberg.manifests.batch_folder import BatchFolder
@@ -117,6 +117,8 @@ NAMES = (
     "samples",
     "theta",
     "theta-sample",
+    "variant",
+    "variant-shredded",
 )
 """The kinds, known before they are made."""
 
@@ -127,7 +129,7 @@ def build(folder: Path) -> dict[str, Kind]:
     Args:
         folder: Where files may be made; faster in memory.
     """
-    groups = (_theta, _vectors, _iceberg, _paimon, _paimon_indexes, _stored, _deletes, _shards, _caches)
+    groups = (_theta, _vectors, _iceberg, _paimon, _paimon_indexes, _stored, _deletes, _shards, _caches, _variants)
     kinds: dict[str, Kind] = {}
     for group in groups:
         place = folder / group.__name__.strip("_")
@@ -278,6 +280,58 @@ def _vectors(_folder: Path) -> Iterator[Kind]:
         yield Kind(
             f"{name}-sealed", [data for data, _ in files], find, mutators=(keeping_length, of_bytes), seal=resealed
         )
+
+
+# ---- variants ----
+
+
+def _variants(folder: Path) -> Iterator[Kind]:
+    """Columns of variants: each byte of metadata and values, and of Parquet files in which they are shredded."""
+    documents = [
+        {"id": i, "at": dt.datetime(2020, 1, 1), "tags": ["a", i, None], "o": {"x": i / 2, "y": "é" * i}, "d": b"12"}
+        for i in range(6)
+    ]
+    values: list[Any] = [*documents, decimal.Decimal("1.25"), "x" * 70, [[{"id": 2**40}]], None]
+    whole = pa.struct(
+        [
+            ("id", pa.int64()),
+            ("tags", pa.list_(pa.string())),
+            ("o", pa.struct([("x", pa.float64()), ("y", pa.string())])),
+        ]
+    )
+
+    def column(pairs: Iterable[tuple[bytes, bytes]]) -> pa.Array:
+        return pa.array([{"metadata": metadata, "value": value} for metadata, value in pairs], variant.VARIANT)
+
+    def use(array: pa.Array) -> Any:
+        variant.check(array)
+        found = [variant.variant_get(array, "$.id", "long"), variant.variant_get(array, "$.o.y", "string")]
+        again = variant.assemble(variant.shred(array, whole))
+        variant.check(again)
+        rows = again.to_pylist()
+        return found, [variant.to_json(row["metadata"], row["value"]) for row in rows if row]
+
+    def read(data: bytes, _index: int) -> Any:
+        size = int.from_bytes(data[:2], "little")
+        metadata, value = data[2 : 2 + size], data[2 + size :]
+        return use(column([(metadata, value)] * 2)), variant.to_json(metadata, value)
+
+    pairs = [variant.encode_variant(value) for value in values]
+    samples = [len(metadata).to_bytes(2, "little") + metadata + value for metadata, value in pairs]
+    yield Kind("variant", samples, read, share=300)
+
+    def read_file(path: str) -> Any:
+        try:
+            chunks = pq.read_table(path).column("v").chunks
+            for chunk in chunks:
+                chunk.validate(full=True)
+        except (pa.ArrowException, OSError, KeyError) as error:
+            raise FormatError(str(error)) from None  # PyArrow's part is the kind `parquet`
+        return [use(variant.assemble(chunk)) for chunk in chunks if pa.types.is_struct(chunk.type)]
+
+    shredded = pa.table({"v": variant.shred(column(pairs), whole)})
+    files = [_parquet(folder / "v.parquet", shredded), _parquet(folder / "w.parquet", shredded, compression="none")]
+    yield Kind("variant-shredded", files, _in_file(folder / "read.parquet", read_file), share=60)
 
 
 # ---- Iceberg ----
