@@ -30,6 +30,7 @@ PUBLIC_MODULES = (
     "skerry.spark",
     "skerry.storage",
     "skerry.theta",
+    "skerry.variant",
 )
 MOST_LINES = 500
 MOST_MODULES = 25

@@ -62,6 +62,8 @@ from skerry.table.predicate import Column, Comparison, IsNull, Operator
 from skerry.table.statistics.group_samples_layout import decode_group_samples
 from skerry.table.statistics.group_sketches import decode_group_sketches
 from skerry.table.statistics.sketching import sketch_parquet
+from skerry.variant.assembling import assemble
+from skerry.variant.shredding import shred
 
 __all__ = ["NAMES", "build"]
 
@@ -306,7 +308,7 @@ def _variants(folder: Path) -> Iterator[Kind]:
     def use(array: pa.Array) -> Any:
         variant.check(array)
         found = [variant.variant_get(array, "$.id", "long"), variant.variant_get(array, "$.o.y", "string")]
-        again = variant.assemble(variant.shred(array, whole))
+        again = assemble(shred(array, whole))
         variant.check(again)
         rows = again.to_pylist()
         return found, [variant.to_json(row["metadata"], row["value"]) for row in rows if row]
@@ -327,9 +329,9 @@ def _variants(folder: Path) -> Iterator[Kind]:
                 chunk.validate(full=True)
         except (pa.ArrowException, OSError, KeyError) as error:
             raise FormatError(str(error)) from None  # PyArrow's part is the kind `parquet`
-        return [use(variant.assemble(chunk)) for chunk in chunks if pa.types.is_struct(chunk.type)]
+        return [use(assemble(chunk)) for chunk in chunks if pa.types.is_struct(chunk.type)]
 
-    shredded = pa.table({"v": variant.shred(column(pairs), whole)})
+    shredded = pa.table({"v": shred(column(pairs), whole)})
     files = [_parquet(folder / "v.parquet", shredded), _parquet(folder / "w.parquet", shredded, compression="none")]
     yield Kind("variant-shredded", files, _in_file(folder / "read.parquet", read_file), share=60)
 

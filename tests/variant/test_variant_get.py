@@ -13,17 +13,9 @@ import pytest
 from variant_samples import column, comparable, decoded, random_value
 
 from skerry.errors import FormatError, SchemaError
-from skerry.variant import (
-    VARIANT,
-    Primitive,
-    Typed,
-    check,
-    encode_variant,
-    normalized_path,
-    parse_path,
-    parse_type,
-    variant_get,
-)
+from skerry.variant import VARIANT, Primitive, Typed, check, encode_variant, variant_get
+from skerry.variant.getting import parse_type
+from skerry.variant.paths import normalized_path, parse_path
 
 D = decimal.Decimal
 VALUES: list[Any] = [

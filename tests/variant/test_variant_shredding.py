@@ -14,16 +14,10 @@ import pytest
 from variant_samples import column, comparable, decoded, random_type, random_value
 
 from skerry.errors import FormatError, SchemaError, UnsupportedError
-from skerry.variant import (
-    assemble,
-    check,
-    choose_shredding,
-    decode_variant,
-    encode_variant,
-    parse_json,
-    shred,
-    stored_type,
-)
+from skerry.variant import check, decode_variant, encode_variant, parse_json
+from skerry.variant.assembling import assemble
+from skerry.variant.shredding import shred, stored_type
+from skerry.variant.shredding_choice import choose_shredding
 
 CASES = Path(__file__).parents[3] / "shared/cases/small/parquet-variant/shredded_variant"
 

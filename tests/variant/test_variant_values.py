@@ -13,7 +13,8 @@ import pytest
 from variant_samples import PRIMITIVES, column, comparable, decoded, random_value
 
 from skerry.errors import FormatError, SchemaError, UnsupportedError
-from skerry.variant import Primitive, Typed, check, decode_names, decode_variant, encode_variant, parse_json, to_json
+from skerry.variant import Primitive, Typed, check, decode_variant, encode_variant, parse_json, to_json
+from skerry.variant.decoding import decode_names
 from skerry.variant.values import MAX_DEPTH
 
 EMPTY = b"\x01\x00\x00"

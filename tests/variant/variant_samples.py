@@ -11,7 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from skerry.variant import VARIANT, Primitive, Typed, VariantEncoder, decode_variant
+from skerry.variant import VARIANT, Primitive, Typed, decode_variant
+from skerry.variant.encoding import VariantEncoder
 
 PRIMITIVES: list[Any] = [
     None,

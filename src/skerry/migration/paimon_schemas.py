@@ -41,6 +41,7 @@ from skerry.table.rows.incoming import is_list
 from skerry.table.rows.schema import field_id, nearest
 from skerry.table.rows.values import is_uuid
 from skerry.table.work.tasks import Executor, JobProgress, ProgressCallback
+from skerry.variant import is_variant
 
 __all__ = [
     "ColumnsTask",
@@ -63,6 +64,7 @@ _FILE_FORMATS: Final = ("parquet", "orc", "avro", "amudai")
 _REFUSED: Final = (
     (pa.types.is_time, "Iceberg's files contain microseconds where Paimon's contain milliseconds"),
     (is_uuid, "Paimon has no such type"),
+    (is_variant, "Paimon tables with variants are not supported"),
     (pa.types.is_null, "Paimon has no type for columns without values"),
     (
         lambda type_: pa.types.is_timestamp(type_) and type_.unit == "ns",
@@ -88,7 +90,7 @@ def _types(fields: Iterable[pa.Field], path: tuple[str, ...]) -> Iterator[tuple[
     """The primitive types with their dotted paths."""
     for column in fields:
         names, type_ = (*path, column.name), column.type
-        if pa.types.is_struct(type_):
+        if pa.types.is_struct(type_) and not is_variant(type_):
             yield from _types(type_, names)
         elif pa.types.is_map(type_):
             yield from _types((type_.key_field.with_name("key"), type_.item_field.with_name("value")), names)

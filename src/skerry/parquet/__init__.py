@@ -6,6 +6,7 @@ does not need its values laid out: sketches from dictionaries, null counts, sing
 
 from __future__ import annotations
 
+from skerry.parquet.annotations import annotate_timestamps, annotate_variants
 from skerry.parquet.codecs import SUPPORTED_CODECS, PageBuffer
 from skerry.parquet.column_file import decode_column_pages
 from skerry.parquet.encryption import is_encrypted
@@ -25,7 +26,6 @@ from skerry.parquet.metadata import (
 from skerry.parquet.pages import DataPage, DictionaryPage, PageHeader, decode_page_header, iter_pages
 from skerry.parquet.plain import decode_plain_byte_array, decode_plain_fixed
 from skerry.parquet.schema import Column, PhysicalType
-from skerry.parquet.timestamp_columns import annotate_timestamps
 
 __all__ = [
     "SUPPORTED_CODECS",
@@ -42,6 +42,7 @@ __all__ = [
     "PhysicalType",
     "RowGroup",
     "annotate_timestamps",
+    "annotate_variants",
     "count_codes",
     "decode_column_pages",
     "decode_metadata",

@@ -16,10 +16,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from skerry.errors import FormatError, UnsupportedError
+from skerry.parquet.annotations import timestamp_annotation
 from skerry.parquet.metadata import MAGIC
 from skerry.parquet.schema import PhysicalType
 from skerry.parquet.thrift_encoding import BINARY, FALSE, I8, I32, I64, LIST, STRUCT, TRUE, Field, encode_struct
-from skerry.parquet.timestamp_columns import timestamp_annotation
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer

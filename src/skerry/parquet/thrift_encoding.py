@@ -24,11 +24,15 @@ Field = tuple[int, int, Any]
 
 
 def encode_struct(fields: Sequence[Field]) -> bytes:
-    """Fields in ascending order of their ids, less than 16 apart, then a stop."""
+    """Fields in ascending order of their ids, then a stop."""
     out = bytearray()
     before = 0
     for number, kind, value in fields:
-        out.append((number - before) << 4 | kind)
+        if number - before < 16:
+            out.append((number - before) << 4 | kind)
+        else:
+            out.append(kind)
+            out += encode_varint(number << 1)
         before = number
         out += _encode_value(kind, value)
     out.append(0)

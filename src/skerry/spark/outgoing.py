@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
+from skerry.variant import is_variant
+
 __all__ = ["as_spark_takes", "for_spark"]
 
 _MOST_ROWS = 1 << 15  # Spark is fastest between 10,000 and 65,000 rows
@@ -36,7 +38,7 @@ def as_spark_takes(type_: pa.DataType) -> pa.DataType:
     """The Arrow type that Spark accepts for values: nanoseconds are truncated, UUIDs and fixed bytes are bytes."""
     if isinstance(type_, pa.BaseExtensionType):
         return as_spark_takes(type_.storage_type)
-    if pa.types.is_struct(type_):
+    if pa.types.is_struct(type_) and not is_variant(type_):
         return pa.struct([_field(child) for child in type_])
     if pa.types.is_map(type_):
         return pa.map_(_field(type_.key_field), _field(type_.item_field))

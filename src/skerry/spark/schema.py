@@ -10,6 +10,7 @@ from pyspark.sql.types import DataType, StructField, StructType
 
 from skerry.errors import SchemaError
 from skerry.table.rows.schema import field_id
+from skerry.variant import VARIANT, is_variant
 
 __all__ = ["FIELD_ID_KEY", "to_arrow_schema", "to_spark_field", "to_spark_schema", "to_spark_type", "written_by_spark"]
 
@@ -62,6 +63,7 @@ _TO_ARROW: dict[type[DataType], pa.DataType] = {
     spark_types.CharType: pa.string(),
     spark_types.VarcharType: pa.string(),
     spark_types.BinaryType: pa.binary(),
+    spark_types.VariantType: VARIANT,
 }
 
 
@@ -77,6 +79,8 @@ def to_spark_field(field: pa.Field) -> StructField:
 
 def to_spark_type(type_: pa.DataType) -> DataType:
     """The Spark type of a table's column; the nearest one if Spark lacks it."""
+    if is_variant(type_):
+        return spark_types.VariantType()
     if pa.types.is_struct(type_):
         return StructType([to_spark_field(type_.field(index)) for index in range(type_.num_fields)])
     if pa.types.is_map(type_):
@@ -94,11 +98,13 @@ def to_spark_type(type_: pa.DataType) -> DataType:
 def written_by_spark(schema: pa.Schema) -> bool:
     """Whether Spark's Parquet writer writes files of this schema as Iceberg requires.
 
-    It gives list elements and map entries no field id, and has no types for fixed-length bytes, UUIDs, times of day and
-    nanoseconds.
+    It gives list elements and map entries no field id, has no types for fixed-length bytes, UUIDs, times of day and
+    nanoseconds, and variants of Spark 4.0 have no annotation.
     """
 
     def fits(type_: pa.DataType) -> bool:
+        if is_variant(type_):
+            return False
         if pa.types.is_struct(type_):
             return all(fits(child.type) for child in type_)
         return pa.types.is_decimal(type_) or (type_ in _TO_SPARK and not pa.types.is_null(type_))

@@ -15,7 +15,7 @@ from typing import Any, Final
 from skerry.errors import FormatError, UnsupportedError
 from skerry.variant.values import EXACT, MAX_DEPTH, RULE, BasicType, Primitive, Typed
 
-__all__ = ["decode_names", "decode_variant"]
+__all__ = ["decode_names", "decode_variant", "split_metadata"]
 
 _VERSION: Final = 1
 _EPOCH: Final = dt.datetime(1970, 1, 1)
@@ -83,6 +83,19 @@ def decode_names(metadata: bytes) -> list[str]:
         names.append(_text(metadata[first + start : first + end]))
         start = end
     return names
+
+
+def split_metadata(data: bytes) -> tuple[bytes, bytes]:
+    """Metadata and value that follow each other, as in bounds of Iceberg.
+
+    Raises:
+        FormatError: The bytes break a rule of the format.
+    """
+    decode_names(data)
+    width = (data[0] >> 6) + 1
+    first = 1 + width * (_number(data, 1, width) + 2)
+    end = first + _number(data, first - width, width)
+    return data[:end], data[end:]
 
 
 def _number(data: bytes, at: int, width: int) -> int:

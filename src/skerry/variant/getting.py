@@ -19,7 +19,7 @@ from skerry.variant.paths import Path, parse_path
 from skerry.variant.primitives import read_words, to_array
 from skerry.variant.values import VARIANT, is_variant
 
-__all__ = ["find_path", "parse_type", "variant_get"]
+__all__ = ["find_path", "name_of_type", "parse_type", "variant_get"]
 
 _TYPES: Final = {
     "boolean": pa.bool_(),
@@ -64,6 +64,13 @@ def parse_type(text: str) -> pa.DataType:
     if name not in _TYPES:
         raise SchemaError(f"{text!r:.80} is no type of a value in a variant, expected one of {', '.join(_TYPES)}")
     return _TYPES[name]
+
+
+def name_of_type(type_: pa.DataType) -> str:
+    """The name by which `parse_type` knows an Arrow type."""
+    if pa.types.is_decimal128(type_):
+        return f"decimal({type_.precision}, {type_.scale})"
+    return next(name for name, known in _TYPES.items() if known == type_)
 
 
 def variant_get(

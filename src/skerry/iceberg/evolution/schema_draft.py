@@ -39,6 +39,7 @@ from skerry.iceberg.metadata.types import (
 from skerry.table.rows.metadata_columns import check_new_names
 from skerry.table.rows.schema import nearest
 from skerry.table.rows.values import physical_value
+from skerry.variant import is_variant
 
 __all__ = ["Path", "SchemaDraft"]
 
@@ -246,7 +247,7 @@ class SchemaDraft:
                 self.add(path, field.type, _doc(field), required=False, default=None)
                 continue
             found = trail[-1]
-            if pa.types.is_nested(field.type):
+            if pa.types.is_nested(field.type) and not is_variant(field.type):
                 if type(found.field_type) is not type(to_iceberg_type(field.type, format_version=self._version)):
                     raise SchemaError(f"column {_written(path)!r} is {found.field_type}, not {field.type}")
                 self._unite(path, _arrow_children(field.type))

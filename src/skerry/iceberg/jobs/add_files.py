@@ -37,6 +37,7 @@ from skerry.table.rows.values import encode_value, natural_value
 from skerry.table.statistics.sketching import sketch_parquet
 from skerry.table.work.tasks import Executor, JobProgress, ProgressCallback, ThreadExecutor
 from skerry.theta import Sample
+from skerry.variant import is_variant
 
 __all__ = ["AddFiles", "AddTask", "add_files", "describe_foreign_file", "file_schema"]
 
@@ -198,7 +199,7 @@ def _describe(task: AddTask) -> WrittenFile:
     _check_times(found, task, metadata)
     in_file = all_ids(found)
     paths = {leaf.field_id: leaf.path for leaf in leaves(layout.schema) if leaf.field_id in in_file}
-    named_alike = paths == {leaf.field_id: leaf.path for leaf in leaves(found)}
+    named_alike = paths == {leaf.field_id: leaf.path for leaf in leaves(_with_variants(found, layout.schema))}
     known = in_file | task.constants.keys()
     for part in layout.spec.fields:
         if part.source_id not in known and not isinstance(part.transform, VoidTransform):
@@ -273,13 +274,30 @@ def _check_columns(found: pa.Schema, task: AddTask, *, by_ids: bool) -> None:
             )
     if not by_ids:
         ids = {leaf.path: leaf.field_id for leaf in leaves(task.layout.schema)}
-        for leaf in leaves(found):
+        for leaf in leaves(_with_variants(found, task.layout.schema)):
             if ids.get(leaf.path, leaf.field_id) != leaf.field_id:
                 raise SchemaError(
                     f"column {leaf.name!r} of a file without field ids may be the table's column of that name, or an "
                     "earlier one; write the file with field ids"
                 )
     plan_conversion(found, task.layout.schema, task.values)
+
+
+def _with_variants(found: pa.Schema, schema: pa.Schema) -> pa.Schema:
+    """The columns of a file, with the type of variants where the table has it: to PyArrow they are structs."""
+
+    def walk(stored: pa.Field, wanted: pa.Field | None) -> pa.Field:
+        if wanted is None or not (pa.types.is_struct(stored.type) and pa.types.is_struct(wanted.type)):
+            return stored
+        if is_variant(wanted.type):
+            return stored.with_type(wanted.type)
+        return stored.with_type(pa.struct(matched(stored.type, wanted.type)))
+
+    def matched(stored: Iterable[pa.Field], wanted: Iterable[pa.Field]) -> list[pa.Field]:
+        by_id = {(field.metadata or {}).get(FIELD_ID_KEY): field for field in wanted}
+        return [walk(field, by_id.get((field.metadata or {}).get(FIELD_ID_KEY))) for field in stored]
+
+    return pa.schema(matched(found, schema), metadata=found.metadata)
 
 
 def _check_pages(storage: Storage, footer: FileMetadata) -> None:

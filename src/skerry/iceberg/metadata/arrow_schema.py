@@ -41,10 +41,12 @@ from skerry.iceberg.metadata.types import (
     TimeType,
     UnknownType,
     UUIDType,
+    VariantType,
 )
 from skerry.table.rows.incoming import WRITE_DEFAULT_KEY, is_list
 from skerry.table.rows.schema import FIELD_ID_KEY, nearest
 from skerry.table.rows.values import encode_value
+from skerry.variant import VARIANT, is_variant
 
 __all__ = ["DOC_KEY", "readable_columns", "to_arrow_schema", "to_arrow_type", "to_iceberg_schema", "to_iceberg_type"]
 
@@ -54,6 +56,7 @@ DOC_KEY = b"doc"
 _MAX_FIELD_ID = 2**31 - 1 - 200  # Iceberg spec, Reserved Field IDs
 _VERSION_WITH_NANOSECONDS = 3
 _VERSION_WITH_UNKNOWN = 3
+_VERSION_WITH_VARIANT = 3
 
 _TO_ARROW: dict[IcebergType, pa.DataType] = {
     UnknownType(): pa.null(),
@@ -71,6 +74,7 @@ _TO_ARROW: dict[IcebergType, pa.DataType] = {
     StringType(): pa.string(),
     BinaryType(): pa.binary(),
     UUIDType(): pa.uuid(),
+    VariantType(): VARIANT,
 }
 
 _TO_ICEBERG: dict[pa.DataType, IcebergType] = {
@@ -240,6 +244,8 @@ def _has_ids(field: pa.Field) -> bool:
 
 def _nested(type_: pa.DataType) -> list[pa.Field]:
     type_ = _plain(type_)
+    if is_variant(type_):
+        return []
     if pa.types.is_struct(type_):
         return [type_.field(index) for index in range(type_.num_fields)]
     if pa.types.is_map(type_):
@@ -273,6 +279,8 @@ def _to_iceberg_fields(
 
 def _to_iceberg_type(type_: pa.DataType, version: int, ids: _IdSource, path: tuple[str, ...]) -> IcebergType:
     type_ = _plain(type_)
+    if is_variant(type_):
+        return _variant(version, path)
     if pa.types.is_struct(type_):
         if type_.num_fields == 0:
             raise SchemaError(f"{_column(path)}a struct without fields cannot be stored")
@@ -320,6 +328,15 @@ def _unknown(type_: pa.DataType, version: int, path: tuple[str, ...]) -> Iceberg
             f"{_VERSION_WITH_UNKNOWN}, the table has {version}; cast the column"
         )
     return UnknownType()
+
+
+def _variant(version: int, path: tuple[str, ...]) -> IcebergType:
+    if version < _VERSION_WITH_VARIANT:
+        raise SchemaError(
+            f"{_column(path)}variants cannot be stored: Iceberg's variant type needs format version "
+            f"{_VERSION_WITH_VARIANT}, the table has {version}"
+        )
+    return VariantType()
 
 
 _PARAMETRIC: tuple[

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from skerry.iceberg.manifests.manifest_list import FieldSummary, ManifestFile
 from skerry.iceberg.metadata.partition_spec import PartitionSpec
+from skerry.iceberg.writing.variant_bounds import decode_bounds
 from skerry.table.predicate import Column, FieldMetrics
 from skerry.table.predicate.arrow import arrow_storage
 from skerry.table.rows.metadata_columns import is_metadata_column
@@ -92,11 +93,20 @@ def column_metrics(parts: pa.RecordBatch | Sequence[pa.RecordBatch]) -> MetricsL
         parts: Entries of one or several manifests, with the columns of metrics and `record_count`.
     """
     batches = [parts] if isinstance(parts, pa.RecordBatch) else list(parts)
-    cache: dict[int, FieldMetrics] = {}
+    cache: dict[Column, FieldMetrics] = {}
+
+    def stored(name: str, column: Column) -> pa.Array:
+        found = [_values_of(batch.column(name), column.field_id) for batch in batches]
+        return pa.concat_arrays(found) if len(found) > 1 else found[0]
 
     def bounds(name: str, column: Column) -> pa.Array:
-        found = [_values_of(batch.column(name), column.field_id) for batch in batches]
-        return decode_values(column.type, pa.concat_arrays(found) if len(found) > 1 else found[0])
+        return decode_values(column.type, stored(name, column))
+
+    def inside(column: Column) -> FieldMetrics:
+        lower, is_exact = decode_bounds(stored("lower_bounds", column), column)
+        upper, _ = decode_bounds(stored("upper_bounds", column), column)
+        unknown = np.full(len(lower), -1, np.int64)
+        return FieldMetrics(lower, upper, unknown, np.where(is_exact, 0, unknown), unknown)
 
     def counts(name: str, key: int) -> npt.NDArray[np.int64]:
         return np.concatenate([_counts_of(batch.column(name), key) for batch in batches])
@@ -104,17 +114,19 @@ def column_metrics(parts: pa.RecordBatch | Sequence[pa.RecordBatch]) -> MetricsL
     def lookup(column: Column) -> FieldMetrics | None:
         if pa.types.is_nested(column.type) or is_metadata_column(column.field_id):
             return None  # row ids that a file does not store are inherited and have no bounds
-        if column.field_id not in cache:
+        if column not in cache and column.inside is not None:
+            cache[column] = inside(column)
+        if column not in cache:
             values = counts("value_counts", column.field_id)
             row_counts = np.concatenate([batch.column("record_count") for batch in batches])
-            cache[column.field_id] = FieldMetrics(
+            cache[column] = FieldMetrics(
                 bounds("lower_bounds", column),
                 bounds("upper_bounds", column),
                 counts("null_value_counts", column.field_id),
                 counts("nan_value_counts", column.field_id),
                 np.where(values < 0, row_counts, values),
             )
-        return cache[column.field_id]
+        return cache[column]
 
     return lookup
 

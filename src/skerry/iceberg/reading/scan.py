@@ -32,6 +32,7 @@ from skerry.table.rows.schema import field_id
 from skerry.table.selection import check_snapshot, checked_limit, select_columns
 from skerry.table.table_scan import TableScan
 from skerry.table.work.read_ahead import default_threads
+from skerry.variant import is_variant
 
 __all__ = ["Explanation", "Scan", "column_defaults", "scan", "scan_planner"]
 
@@ -318,7 +319,7 @@ def _snapshot_at(state: TableState, moment: datetime) -> int:
 
 def _leaf_ids(field: pa.Field) -> Iterable[int]:
     """The ids to read for a column: those of a struct's fields, so that the struct itself is not read whole."""
-    if pa.types.is_struct(field.type):
+    if pa.types.is_struct(field.type) and not is_variant(field.type):
         return [number for child in field.type for number in _leaf_ids(child)]
     return [field_id(field)]
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from skerry.errors import SchemaError
+from skerry.errors import SchemaError, UnsupportedError
 from skerry.iceberg.writing.avro_files import avro_schema
 from skerry.iceberg.writing.metrics import MetricsMode, parquet_data_file
 from skerry.iceberg.writing.orc_files import ORC_TIMES, orc_schema
@@ -23,6 +23,7 @@ from skerry.storage import Storage
 from skerry.table.files.data_file import DataFile
 from skerry.table.files.file_output import AvroOutput, FileOutput, ParquetOutput, ShardOutput
 from skerry.table.files.orc_output import OrcOutput
+from skerry.table.files.variant_output import VariantOutput, has_variants
 from skerry.table.properties import whole_number
 from skerry.table.rows.schema import nearest
 
@@ -44,6 +45,8 @@ _ORC_CODECS = {
     "lz4": "lz4",
     "none": "uncompressed",
 }
+_SHRED = "write.parquet.shred-variants"
+_SAMPLED_ROWS = "write.parquet.variant-inference-buffer-size"
 _AVRO_CODECS = {"gzip": "deflate", "zstd": "zstandard", "snappy": "snappy", "uncompressed": "null"}
 _AMUDAI_PROFILES = {name: name for name in ("plain", "fast", "balanced", "high", "small")}
 # per format: the property that names the codec, codecs by its value, and the default
@@ -64,12 +67,15 @@ class FileEncoding:
         codec: Compression codec, under the name that the format's writer uses; for Amudai the writer's profile.
         codec_level: Compression level, None for the codec's default.
         ascending: Integer columns whose values mostly ascend, which Parquet files delta-encode.
+        shredded_rows: How many of the first rows decide what is shredded of variants in Parquet files; None to shred
+            nothing.
     """
 
     file_format: str = "parquet"
     codec: str = "zstd"
     codec_level: int | None = None
     ascending: tuple[str, ...] = ()
+    shredded_rows: int | None = None
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str], *, deletes: bool = False) -> FileEncoding:
@@ -77,7 +83,8 @@ class FileEncoding:
 
         Args:
             properties: The table's properties: `write.format.default`, `write.<format>.compression-codec` and
-                `….compression-level`; `write.amudai.profile` is `plain`, `fast`, `balanced`, `high` or `small`.
+                `….compression-level`; `write.amudai.profile` is `plain`, `fast`, `balanced`, `high` or `small`;
+                `write.parquet.shred-variants` and `write.parquet.variant-inference-buffer-size`.
             deletes: Whether `write.delete.…` takes precedence.
 
         Raises:
@@ -103,12 +110,26 @@ class FileEncoding:
         if codec is None or codec.lower() not in codecs:
             raise SchemaError(f"table property {name} must be one of {', '.join(codecs)}, found {codec!r}")
         name, _ = value(f"{file_format}.compression-level")
-        return cls(file_format, codecs[codec.lower()], whole_number(properties, name, None))
+        return cls(
+            file_format,
+            codecs[codec.lower()],
+            whole_number(properties, name, None),
+            shredded_rows=_shredded_rows(properties),
+        )
 
     @property
     def suffix(self) -> str:
         """The file name extension, without the dot."""
         return "amudai.shard" if self.file_format == AMUDAI else self.file_format
+
+
+def _shredded_rows(properties: Mapping[str, str]) -> int | None:
+    """How many rows decide what is shredded, None if nothing is. Spec: Iceberg properties."""
+    text = properties.get(_SHRED, "false").strip().lower()
+    if text not in ("true", "false"):
+        raise SchemaError(f"table property {_SHRED} must be true or false, found {text!r}")
+    rows = whole_number(properties, _SAMPLED_ROWS, 100)
+    return rows if text == "true" else None
 
 
 def wants_shards(properties: Mapping[str, str]) -> bool:
@@ -127,6 +148,7 @@ def check_columns(schema: pa.Schema, properties: Mapping[str, str]) -> None:
         UnsupportedError: A column has a type that no shard can hold.
     """
     if wants_shards(properties):
+        _refuse_variants(schema, "an Amudai shard")
         from skerry.amudai.values.types import schema_from_arrow
 
         schema_from_arrow(_without_unknown(schema))
@@ -159,7 +181,7 @@ class FileWriter:
 
     def write(self, rows: pa.Table) -> None:
         """Write rows with exactly the file's schema, to a Parquet file as a row group."""
-        if not isinstance(self._output, ParquetOutput):
+        if not isinstance(self._output, ParquetOutput | VariantOutput):
             self._metrics.update(rows)
         self._output.write(rows)
 
@@ -182,7 +204,7 @@ class FileWriter:
             nan_value_counts: NaNs by field id, if they were counted.
         """
         size_bytes = self._output.close()
-        if isinstance(self._output, ParquetOutput):
+        if isinstance(self._output, ParquetOutput | VariantOutput):
             return parquet_data_file(
                 self._location,
                 self._output.metadata,
@@ -214,22 +236,30 @@ class FileWriter:
 
 def _parquet(encoding: FileEncoding, storage: Storage, location: str, schema: pa.Schema) -> FileOutput:
     ascending = encoding.ascending
-    return ParquetOutput(
-        storage,
-        location,
-        schema,
-        compression=encoding.codec,
-        compression_level=encoding.codec_level,
-        use_dictionary=[name for name in schema.names if name not in ascending] if ascending else True,
-        column_encoding=dict.fromkeys(ascending, "DELTA_BINARY_PACKED") or None,
-    )
+    options: dict[str, Any] = {
+        "compression": encoding.codec,
+        "compression_level": encoding.codec_level,
+        "use_dictionary": [name for name in schema.names if name not in ascending] if ascending else True,
+        "column_encoding": dict.fromkeys(ascending, "DELTA_BINARY_PACKED") or None,
+    }
+    if has_variants(schema):
+        return VariantOutput(storage, location, schema, sampled_rows=encoding.shredded_rows, **options)
+    return ParquetOutput(storage, location, schema, **options)
+
+
+def _refuse_variants(schema: pa.Schema, kind: str) -> None:
+    for field in schema:
+        if has_variants(pa.schema([field])):
+            raise UnsupportedError(f"column {field.name!r}: {kind} cannot hold variants; write Parquet files")
 
 
 def _orc(encoding: FileEncoding, storage: Storage, location: str, schema: pa.Schema) -> FileOutput:
+    _refuse_variants(schema, "an ORC file of skerry")
     return OrcOutput(storage, location, orc_schema(schema), codec=encoding.codec, refused=ORC_TIMES)
 
 
 def _avro(encoding: FileEncoding, storage: Storage, location: str, schema: pa.Schema) -> FileOutput:
+    _refuse_variants(schema, "an Avro file of skerry")
     return AvroOutput(storage, location, avro_schema(schema), codec=encoding.codec)
 
 
@@ -239,6 +269,7 @@ def _without_unknown(schema: pa.Schema) -> pa.Schema:
 
 
 def _amudai(encoding: FileEncoding, storage: Storage, location: str, schema: pa.Schema) -> FileOutput:
+    _refuse_variants(schema, "an Amudai shard")
     return ShardOutput(storage, location, _without_unknown(schema), profile=encoding.codec)
 
 

@@ -23,12 +23,14 @@ import pyarrow.parquet as pq
 
 from skerry.errors import SchemaError, UnsupportedError
 from skerry.iceberg.writing.bounds import encode_bounds
+from skerry.iceberg.writing.variant_bounds import VariantMetrics, variant_metrics
 from skerry.table.files.data_file import DataFile
 from skerry.table.files.parquet_statistics import bound_of
 from skerry.table.properties import whole_number
 from skerry.table.rows.incoming import is_list
 from skerry.table.rows.schema import FIELD_ID_KEY, nearest
 from skerry.table.rows.values import is_uuid
+from skerry.variant import is_variant
 
 __all__ = ["MetricsKind", "MetricsMode", "metrics_modes", "parquet_data_file"]
 
@@ -95,8 +97,10 @@ class _Leaf:
     repeated: bool
 
 
-def _children(field_: pa.Field) -> list[tuple[str, pa.Field]]:
+def _children(field_: pa.Field, *, in_file: bool = False) -> list[tuple[str, pa.Field]]:
     type_ = field_.type
+    if is_variant(type_) and not in_file:  # a column of the table, but several of the file
+        return []
     if pa.types.is_struct(type_):
         return [(type_.field(index).name, type_.field(index)) for index in range(type_.num_fields)]
     if pa.types.is_map(type_):
@@ -104,19 +108,19 @@ def _children(field_: pa.Field) -> list[tuple[str, pa.Field]]:
     return [("element", type_.value_field)] if is_list(type_) else []
 
 
-def _leaves(field_: pa.Field, name: str, *, repeated: bool = False) -> Iterator[_Leaf]:
+def _leaves(field_: pa.Field, name: str, *, in_file: bool, repeated: bool = False) -> Iterator[_Leaf]:
     """The primitive columns below a field in the order in which Parquet stores them."""
-    below = _children(field_)
+    below = _children(field_, in_file=in_file)
     if not below:
         text = (field_.metadata or {}).get(FIELD_ID_KEY, b"")
         yield _Leaf(name, int(text) if text.isdigit() else None, field_.type, repeated)
     repeated = repeated or not pa.types.is_struct(field_.type)
     for child_name, child in below:
-        yield from _leaves(child, f"{name}.{child_name}", repeated=repeated)
+        yield from _leaves(child, f"{name}.{child_name}", in_file=in_file, repeated=repeated)
 
 
-def _all_leaves(schema: pa.Schema) -> list[_Leaf]:
-    return [leaf for field_ in schema for leaf in _leaves(field_, field_.name)]
+def _all_leaves(schema: pa.Schema, *, in_file: bool = False) -> list[_Leaf]:
+    return [leaf for field_ in schema for leaf in _leaves(field_, field_.name, in_file=in_file)]
 
 
 # Which metrics -------------------------------------------------------------------------------------------------------
@@ -247,6 +251,10 @@ def parquet_data_file(
         # Iceberg Java compares UUIDs as signed numbers, others and Parquet compare bytes: no bound holds for both
         if modes[number].has_bounds and not is_uuid(table_leaves[number].type)
     }
+    variants = dict(variant_metrics(metadata, schema, {n: mode.length for n, mode in modes.items() if mode.has_bounds}))
+    variants = {n: found for n, found in variants.items() if modes.get(n, _NONE).kind is not MetricsKind.NONE}
+    with_counts: dict[int, _Column | VariantMetrics] = {**counted, **variants}
+    bounds |= {number: (found.lower, found.upper) for number, found in variants.items()}
     return DataFile(
         location=location,
         file_format="parquet",
@@ -255,8 +263,8 @@ def parquet_data_file(
         spec_id=spec_id,
         partition=partition,
         column_sizes={number: column.size_bytes for number, column in by_id.items()},
-        value_counts={number: column.values for number, column in counted.items()},
-        null_value_counts={number: column.nulls for number, column in counted.items() if column.nulls is not None},
+        value_counts={number: column.values for number, column in with_counts.items()},
+        null_value_counts={number: column.nulls for number, column in with_counts.items() if column.nulls is not None},
         nan_value_counts={
             number: count
             for number, count in (nan_value_counts or {}).items()
@@ -272,7 +280,7 @@ def parquet_data_file(
 def _field_ids(location: str, metadata: pq.FileMetaData, table: Mapping[int, _Leaf]) -> list[int | None]:
     """The field id of every column of the file, None for columns that the table does not have."""
     try:
-        leaves = _all_leaves(metadata.schema.to_arrow_schema())
+        leaves = _all_leaves(metadata.schema.to_arrow_schema(), in_file=True)
     except (pa.ArrowException, NotImplementedError) as error:
         raise UnsupportedError(f"the Parquet schema cannot be read: {error}", location=location) from error
     if len(leaves) != metadata.num_columns:

@@ -30,6 +30,7 @@ from skerry.table.rows.incoming import NULL_DEFAULT_KEY, WRITE_DEFAULT_KEY, is_l
 from skerry.table.rows.schema import FIELD_ID_KEY, field_id
 from skerry.table.rows.value_limits import FRACTION_DIGITS_KEY, MAX_LENGTH_KEY
 from skerry.table.rows.values import decode_value, encode_value
+from skerry.variant import is_variant
 
 __all__ = [
     "DOC_KEY",
@@ -268,6 +269,8 @@ def to_paimon_type(type_: pa.DataType, next_id: Callable[[], int], *, path: tupl
         SchemaError: It has no counterpart.
     """
     type_ = _plain(type_)
+    if is_variant(type_):
+        raise SchemaError(f"column {'.'.join(path)!r}: Paimon tables with variants are not supported")
     if pa.types.is_struct(type_):
         return RowType(_fields(list(type_), next_id, path))
     if pa.types.is_map(type_):

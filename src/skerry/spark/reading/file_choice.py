@@ -23,6 +23,7 @@ from skerry.table.files.scan_task import FileScanTask
 from skerry.table.rows.incoming import is_list
 from skerry.table.rows.metadata_columns import is_metadata_column
 from skerry.table.rows.schema import field_id
+from skerry.variant import is_variant
 
 __all__ = ["FileChoice", "agrees", "read_by_spark"]
 
@@ -39,6 +40,8 @@ def read_by_spark(schema: pa.Schema) -> bool:
 
 
 def _is_known(type_: pa.DataType) -> bool:
+    if is_variant(type_):
+        return False  # without an annotation, which older writers leave out, it is a struct to Spark
     if pa.types.is_nested(type_):
         return all(_is_known(child.type) for child in _children(type_))
     if isinstance(type_, pa.BaseExtensionType) or any(is_kind(type_) for is_kind in _NOT_IN_SPARK):

@@ -34,6 +34,7 @@ from skerry.spark.schema import FIELD_ID_KEY, to_arrow_schema, to_spark_type, wr
 from skerry.table.rows.incoming import WRITE_DEFAULT_KEY, conform
 from skerry.table.rows.schema import empty_batch, field_id
 from skerry.table.rows.values import decode_values
+from skerry.variant import is_variant
 
 __all__ = ["check_frame", "check_values", "conform_frame"]
 
@@ -150,7 +151,7 @@ class _Conversion:
 
     def values(self, column: Column, source: DataType, target: pa.DataType, path: tuple[str, ...]) -> Column:
         """Convert a column's values to the target's type; one that would change ends the job."""
-        if isinstance(source, StructType) and pa.types.is_struct(target):
+        if isinstance(source, StructType) and pa.types.is_struct(target) and not is_variant(target):
             return self._struct(column, source, target, path)
         wanted = to_spark_type(target)
         if source == wanted:

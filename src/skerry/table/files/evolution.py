@@ -19,6 +19,8 @@ from skerry.table.rows.incoming import is_list
 from skerry.table.rows.nested_arrays import convert_elements, convert_entries
 from skerry.table.rows.schema import FIELD_ID_KEY
 from skerry.table.rows.values import is_uuid
+from skerry.variant import VARIANT, is_variant
+from skerry.variant.assembling import assemble
 
 __all__ = [
     "FileNames",
@@ -187,7 +189,8 @@ def merge_columns(first: pa.Schema, second: pa.Schema) -> pa.Schema:
         result = []
         for field in mine:
             match = others.pop(_id(field), None)
-            if match is not None and pa.types.is_struct(field.type) and pa.types.is_struct(match.type):
+            is_struct = match is not None and pa.types.is_struct(field.type) and not is_variant(field.type)
+            if is_struct and pa.types.is_struct(match.type):
                 field = field.with_type(pa.struct(merged(list(field.type), list(match.type))))
             result.append(field)
         return result + [field.with_nullable(True) for field in others.values()]
@@ -246,6 +249,10 @@ def match_leaves(source: pa.Schema, target: pa.Schema) -> list[tuple[int, pa.Dat
             position += 1
             return
         before, first = len(leaves), position
+        if wanted is not None and is_variant(wanted.type):
+            position += count_leaves(pa.schema([field]))
+            leaves.extend((index, None) for index in range(first, position))
+            return
         for (_, child), match in zip(
             children, _matches(field.type, None if wanted is None else wanted.type), strict=True
         ):
@@ -359,6 +366,8 @@ def _plan(source: pa.Field | None, target: pa.Field, path: _Path, constants: Map
         return _plan_missing(target, path, constants)
     if _is_same(source, target):
         return lambda array: array
+    if is_variant(target.type):
+        return _plan_variant(source, path)
     if pa.types.is_struct(source.type) and pa.types.is_struct(target.type):
         return _plan_struct(source.type, target.type, path, constants)
     if pa.types.is_map(source.type) and pa.types.is_map(target.type):
@@ -378,6 +387,8 @@ def _is_same(source: pa.Field, target: pa.Field) -> bool:
     """Whether arrays can be passed on unchanged: same type, and every nested name denotes the same column."""
     if source.type != target.type:
         return False
+    if is_variant(target.type):
+        return is_variant(source.type) and not any(child.nullable for child in source.type)
     matches = _matches(source.type, target.type)
     targets = [child for _, child in _children(target.type)]
     return matches == targets and all(
@@ -413,6 +424,14 @@ def _plan_struct(source: pa.StructType, target: pa.StructType, path: _Path, cons
         return pa.StructArray.from_arrays(members, fields=list(target), mask=mask)
 
     return convert
+
+
+def _plan_variant(source: pa.Field, path: _Path) -> _Convert:
+    if pa.types.is_null(source.type):
+        return lambda array: pa.nulls(len(array), VARIANT)
+    if not pa.types.is_struct(source.type):
+        raise SchemaError(f"column {'.'.join(path)!r} is {source.type} in the file, but variant in the table")
+    return assemble
 
 
 def _plan_list(source: pa.DataType, target: pa.DataType, path: _Path, constants: Mapping[int, Any]) -> _Convert:

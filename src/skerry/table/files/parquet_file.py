@@ -28,6 +28,7 @@ from skerry.table.files.evolution import (
 from skerry.table.files.int96 import TimestampUnits, check_nanoseconds, plan_units
 from skerry.table.files.parquet_statistics import bound_of
 from skerry.table.files.stored_file import Part, reading, without_columns
+from skerry.table.files.variant_statistics import chunk_bounds, shredded_leaves, typed_values
 from skerry.table.predicate import Column, FieldMetrics
 from skerry.table.predicate.arrow import arrow_storage
 
@@ -152,8 +153,28 @@ class _ParquetFile:
         return int(self.metadata.num_rows)
 
     def metrics(self, column: Column) -> FieldMetrics | None:
+        if column.inside is not None:
+            return self._metrics_inside(column)
         position = self.positions.get(column.field_id)
         return None if position is None else _statistics(self.metadata, self.sound, position, column)
+
+    def _metrics_inside(self, column: Column) -> FieldMetrics | None:
+        """The statistics of a shredded field of variants."""
+        place = top_level(self.schema).get(column.field_id)
+        if len(column.path) > 1 or place is None:
+            return None
+        leaves = shredded_leaves(self.schema, place)
+        leaf = next((leaf for leaf in leaves if leaf.path == column.inside), None)
+        if leaf is None or not self.sound[:, leaf.typed].all():
+            return None
+        groups = (self.metadata.row_group(index) for index in range(self.metadata.num_row_groups))
+        found = [chunk_bounds(leaf, group, self.metadata.schema) or (None, None) for group in groups]
+        lower, upper = (typed_values((bounds[end] for bounds in found), column.type) for end in (0, 1))
+        unknown = np.full(len(found), -1, np.int64)
+        nans = unknown if pa.types.is_floating(leaf.type) else np.zeros_like(unknown)
+        # what is not shredded may be NaN
+        nans = np.where([least is None for least, _ in found], -1, nans)
+        return FieldMetrics(lower, upper, unknown, nans, unknown)
 
     def batches(self, part: Part, batch_rows: int) -> Iterator[pa.RecordBatch]:
         if not self.units.paths:

@@ -19,6 +19,7 @@ from skerry.table.predicate.literals import LiteralKind, fit
 from skerry.table.predicate.sql import parse_condition
 from skerry.table.rows.incoming import conform
 from skerry.table.rows.schema import FIELD_ID_KEY, nearest
+from skerry.variant import is_variant
 
 __all__ = ["SOURCE", "TARGET", "Condition", "PairSchema", "Pairs", "Term"]
 
@@ -130,7 +131,7 @@ class PairSchema:
 
 def _numbered(field: pa.Field, numbers: Iterable[int]) -> pa.Field:
     """The field with arbitrary ids, which binding requires."""
-    if pa.types.is_struct(field.type):
+    if pa.types.is_struct(field.type) and not is_variant(field.type):
         field = field.with_type(pa.struct([_numbered(child, numbers) for child in field.type]))
     return field.with_metadata({FIELD_ID_KEY: str(next(iter(numbers))).encode()})
 

@@ -33,6 +33,8 @@ from skerry.table.predicate.nodes import (
     Predicate,
     StartsWith,
 )
+from skerry.variant import variant_get
+from skerry.variant.paths import normalized_path
 
 __all__ = [
     "arrow_array",
@@ -72,7 +74,9 @@ def row_mask(predicate: Predicate, batch: pa.RecordBatch) -> pa.BooleanArray:
 
 def _values_of(column: Column, batch: pa.RecordBatch) -> pa.Array:
     values = batch.column(column.path[0])
-    return pc.struct_field(values, list(column.path[1:])) if len(column.path) > 1 else values
+    if len(column.path) > 1:
+        values = pc.struct_field(values, list(column.path[1:]))
+    return values if column.inside is None else variant_get(values, normalized_path(column.inside), column.type)
 
 
 def _test(predicate: Predicate, values: pa.Array) -> pa.BooleanArray:

@@ -33,8 +33,10 @@ from skerry.table.predicate.nodes import (
     disjunction,
 )
 from skerry.table.rows.schema import field_id, nearest
+from skerry.variant import is_variant
+from skerry.variant.paths import Path
 
-__all__ = ["Call", "Form", "Name", "Syntax", "Value", "bind", "describe_position", "resolve_column"]
+__all__ = ["Call", "Form", "Inside", "Name", "Syntax", "Value", "bind", "describe_position", "resolve_column"]
 
 
 class Form(Enum):
@@ -84,7 +86,27 @@ class Call:
     at: int = -1
 
 
-Syntax: TypeAlias = Name | Value | Call
+@dataclass(frozen=True, slots=True)
+class Inside:
+    """A value inside of variants.
+
+    Args:
+        column: The column of variants.
+        path: The path of the value.
+        type: The type that it is converted to.
+        at: Position of the first character in the text, -1 if unknown.
+    """
+
+    column: Name
+    path: Path
+    type: pa.DataType
+    at: int = -1
+
+    def __str__(self) -> str:
+        return f"variant_get({self.column}, …)"
+
+
+Syntax: TypeAlias = Name | Value | Call | Inside
 
 
 def describe_position(text: str, position: int) -> str:
@@ -142,7 +164,7 @@ def resolve_column(schema: pa.Schema, name: Name, text: str = "") -> Column:
                 hint += "; double quotes name columns, single quotes enclose text"
             raise SchemaError(f"no column {str(name)!r}{hint}{describe_position(text, name.at)}")
         found.append(field)
-        fields = list(field.type) if pa.types.is_struct(field.type) else []
+        fields = list(field.type) if pa.types.is_struct(field.type) and not is_variant(field.type) else []
     leaf = found[-1]
     leaf_type = leaf.type.value_type if pa.types.is_dictionary(leaf.type) else leaf.type
     return Column(field_id(leaf), tuple(field.name for field in found), leaf_type)
@@ -182,8 +204,8 @@ class _Binder:
         """Bind a condition; the result holds where it is true (`negated`: where it is false), never where unknown."""
         if isinstance(syntax, Value):
             return self._constant(syntax, negated)
-        if isinstance(syntax, Name):
-            column = resolve_column(self._schema, syntax, self._text)
+        if isinstance(syntax, Name | Inside):
+            column = self._column(syntax)
             if family_of(column.type) is not Family.BOOLEAN:
                 raise SchemaError(f"column {column} is of type {column.type}, not a condition{self._where(syntax.at)}")
             return Comparison(column, Operator.EQ, not negated)
@@ -302,11 +324,16 @@ class _Binder:
             raise self._refuse(f"a test of the constant {syntax.literal.text}", syntax.at)
         if isinstance(syntax, Call):
             raise self._refuse("comparing the result of a condition", syntax.at)
-        return resolve_column(self._schema, syntax, self._text)
+        if isinstance(syntax, Name):
+            return resolve_column(self._schema, syntax, self._text)
+        column = resolve_column(self._schema, syntax.column, self._text)
+        if not is_variant(column.type):
+            raise SchemaError(f"column {column} of type {column.type} is no variant{self._where(syntax.at)}")
+        return Column(column.field_id, column.path, syntax.type, syntax.path)
 
     def _value(self, syntax: Syntax) -> Value:
-        if isinstance(syntax, Name):
-            resolve_column(self._schema, syntax, self._text)
+        if isinstance(syntax, Name | Inside):
+            self._column(syntax)
             raise self._refuse(f"comparing with another column ({syntax})", syntax.at)
         if isinstance(syntax, Call):
             raise self._refuse("comparing the result of a condition", syntax.at)

@@ -18,6 +18,8 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from skerry.table.predicate.literals import format_literal
+from skerry.variant.getting import name_of_type
+from skerry.variant.paths import Path, normalized_path
 
 __all__ = [
     "ALWAYS_FALSE",
@@ -88,14 +90,21 @@ class Column:
         field_id: The field id, which survives renames.
         path: Names from the top-level column down.
         type: Its Arrow type; that of the values for a dictionary-encoded column.
+        inside: The path of a value inside of variants, None for the column itself. Then `field_id` is that of the
+            column of variants, and `type` the one that the value is converted to.
     """
 
     field_id: int
     path: tuple[str, ...]
     type: pa.DataType
+    inside: Path | None = None
 
     def __str__(self) -> str:
-        return ".".join('"' + name.replace('"', '""') + '"' for name in self.path)
+        name = ".".join('"' + name.replace('"', '""') + '"' for name in self.path)
+        if self.inside is None:
+            return name
+        path = normalized_path(self.inside).replace("'", "''")
+        return f"variant_get({name}, '{path}', '{name_of_type(self.type)}')"
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,7 +110,7 @@ class _Evaluation:
     def __init__(self, metrics: Callable[[Column], FieldMetrics | None], count: int) -> None:
         self._metrics = metrics
         self._count = count
-        self._cache: dict[int, _Known | None] = {}
+        self._cache: dict[Column, _Known | None] = {}
 
     def verdict(self, predicate: Predicate) -> Verdict:
         match predicate:
@@ -149,10 +149,10 @@ class _Evaluation:
         )
 
     def _known(self, column: Column) -> _Known | None:
-        if column.field_id not in self._cache:
+        if column not in self._cache:
             metrics = self._metrics(column)
-            self._cache[column.field_id] = None if metrics is None else _prepare(metrics, column.type)
-        return self._cache[column.field_id]
+            self._cache[column] = None if metrics is None else _prepare(metrics, column.type)
+        return self._cache[column]
 
 
 # ---- metrics made ready ----

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from skerry.errors import FormatError, SchemaError, SkerryError, UnsupportedError
-from skerry.table.predicate.binding import Call, Form, Name, Syntax, Value, describe_position
+from skerry.table.predicate.binding import Call, Form, Inside, Name, Syntax, Value, describe_position
 from skerry.table.predicate.literals import (
     Literal,
     LiteralKind,
@@ -22,6 +22,9 @@ from skerry.table.predicate.literals import (
     parse_uuid,
 )
 from skerry.table.predicate.nodes import Operator
+from skerry.variant import is_variant
+from skerry.variant.getting import parse_type
+from skerry.variant.paths import parse_path
 
 __all__ = ["parse_condition"]
 
@@ -84,9 +87,10 @@ def parse_condition(text: str) -> Syntax:
 
     Comparisons (`=`, `<>`, `!=`, `<`, `<=`, `>`, `>=`, `<=>`, `IS [NOT] DISTINCT FROM`) of a column with a literal,
     AND, OR, NOT, IN, BETWEEN, LIKE with % at the end only, IS [NOT] NULL, IS [NOT] NAN, IS [NOT] TRUE or FALSE,
-    `isnan(x)`, `starts_with(x, 'a')`, fields of structs (`a.b`), "quoted identifiers", and literals: numbers, strings,
-    `X'…'`, TRUE, FALSE, NULL, and DATE, TIME, TIMESTAMP, TIMESTAMPTZ, UUID, DECIMAL, DOUBLE with a string, also as
-    casts. Identifiers without quotes match in any case.
+    `isnan(x)`, `starts_with(x, 'a')`, `variant_get(x, '$.a', 'long')` (null where the value is missing or does not fit
+    the type), fields of structs (`a.b`), "quoted identifiers", and literals: numbers, strings, `X'…'`, TRUE, FALSE,
+    NULL, and DATE, TIME, TIMESTAMP, TIMESTAMPTZ, UUID, DECIMAL, DOUBLE with a string, also as casts. Identifiers
+    without quotes match in any case.
 
     Args:
         text: The condition.
@@ -373,6 +377,8 @@ class _Parser:
         form = _FUNCTIONS.get(token.word)
         if token.word == "CAST":
             return self._cast_call(token)
+        if token.word in ("VARIANT_GET", "TRY_VARIANT_GET"):
+            return self._variant_get(token)
         if form is None:
             raise self._refuse(_REFUSED_PREFIX.get(token.word, f"function {token.text}()"), token)
         self._expect("(")
@@ -383,6 +389,26 @@ class _Parser:
         if len(arguments) != (1 if form is Form.IS_NAN else 2):
             raise FormatError(f"wrong number of arguments for {token.text}(){self._where(token.start)}")
         return Call(form, tuple(arguments), token.start)
+
+    def _variant_get(self, token: _Token) -> Syntax:
+        self._expect("(")
+        column = self._operand()
+        texts: list[str] = []
+        while self._accept(",") and len(texts) < 2:
+            operand = self._operand()
+            if not isinstance(operand, Value) or operand.literal.kind is not LiteralKind.STRING:
+                break
+            texts.append(operand.literal.value)
+        self._expect(")")
+        if len(texts) != 2 or not isinstance(column, Name):
+            raise FormatError(f"{token.text}() takes a column, a path and a type{self._where(token.start)}")
+        try:
+            type_ = parse_type(texts[1])
+            if is_variant(type_):
+                raise self._refuse("comparing variants", token)
+            return Inside(column, parse_path(texts[0]), type_, token.start)
+        except SchemaError as error:
+            raise SchemaError(f"{error.message}{self._where(token.start)}") from None
 
     # ---- typed literals and casts ----
 

@@ -16,11 +16,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skerry.errors import SchemaError
+from skerry.errors import SchemaError, SkerryError
 from skerry.table.rows.nested_arrays import convert_elements, convert_entries
 from skerry.table.rows.schema import nearest
 from skerry.table.rows.value_limits import plan_check
 from skerry.table.rows.values import decode_values, is_uuid
+from skerry.variant import check, is_variant
 
 __all__ = ["NULL_DEFAULT_KEY", "WRITE_DEFAULT_KEY", "conform", "is_list", "open_batches", "open_stream"]
 
@@ -238,6 +239,8 @@ def _plan(source: pa.DataType, target: pa.DataType, path: _Path) -> _Convert:
         return lambda array: decoded(pc.run_end_decode(array))
     if pa.types.is_null(source):
         return lambda array: pa.nulls(len(array), target)
+    if is_variant(target):
+        return _plan_variant(source, target, path)
     if pa.types.is_struct(source) and pa.types.is_struct(target):
         return _plan_struct(source, target, path)
     if is_list(source) and is_list(target):
@@ -292,6 +295,26 @@ def _plan_struct(source: pa.StructType, target: pa.StructType, path: _Path) -> _
         return pa.StructArray.from_arrays(members, fields=wanted, mask=array.is_null())
 
     return convert
+
+
+def _plan_variant(source: pa.DataType, target: pa.StructType, path: _Path) -> _Convert:
+    names = [field.name for field in source] if pa.types.is_struct(source) else []
+    if sorted(names) != ["metadata", "value"]:
+        raise SchemaError(
+            f"column {'.'.join(path)!r} is {source} in the data, but variant in the table; make variants of values "
+            "with skerry.variant.from_values, or of JSON with skerry.variant.from_json"
+        )
+    convert = _plan_struct(source, target, path)
+
+    def checked(array: pa.Array) -> pa.Array:
+        converted = convert(array)
+        try:
+            check(converted)
+        except SkerryError as error:
+            raise pa.ArrowInvalid(error.message) from None
+        return converted
+
+    return checked
 
 
 def _without_nulls(array: pa.Array) -> pa.Array:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from skerry.errors import SchemaError
+from skerry.variant import is_variant
 
 __all__ = ["Leaf", "empty_batch", "field_id", "leaf", "leaves", "nearest"]
 
@@ -53,12 +54,15 @@ def empty_batch(schema: pa.Schema) -> pa.RecordBatch:
 
 
 def leaves(schema: pa.Schema) -> list[Leaf]:
-    """All primitive columns, struct members included; elements of lists and maps are not columns of the row."""
+    """All primitive columns, struct members included.
+
+    Elements of lists and maps are not columns of the row, variants have no type that columns share.
+    """
 
     def walk(field: pa.Field, path: tuple[str, ...]) -> Iterator[Leaf]:
         path = (*path, field.name)
         type_ = field.type
-        if pa.types.is_struct(type_):
+        if pa.types.is_struct(type_) and not is_variant(type_):
             for child in type_:
                 yield from walk(child, path)
         elif not pa.types.is_nested(type_):

@@ -1,14 +1,15 @@
-"""Columns of 64-bit integers turned into timestamps by changing only the footer.
+"""Logical types that PyArrow does not write, added by changing only the footer.
 
 PyArrow writes either all timestamps of a file as INT96 or none of them. Where only some are to be INT96 it is given the
-others as integers, which are stored the same way, and the footer says afterwards what they are.
+others as integers, which are stored the same way, and the footer says afterwards what they are. Variants are structs to
+it.
 
 Spec: Parquet spec, parquet.thrift, `SchemaElement`, `LogicalType`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 import pyarrow as pa
@@ -16,9 +17,9 @@ import pyarrow as pa
 from skerry.errors import FormatError
 from skerry.parquet.metadata import MAGIC
 from skerry.parquet.thrift import CompactDecoder
-from skerry.parquet.thrift_encoding import FALSE, STRUCT, TRUE, Field, encode_struct
+from skerry.parquet.thrift_encoding import FALSE, I8, STRUCT, TRUE, Field, encode_struct
 
-__all__ = ["annotate_timestamps", "timestamp_annotation"]
+__all__ = ["annotate_timestamps", "annotate_variants", "timestamp_annotation"]
 
 _UNITS: Final = {"ms": 1, "us": 2, "ns": 3}
 _LENGTH_BYTES: Final = 4
@@ -35,13 +36,39 @@ def timestamp_annotation(type_: pa.TimestampType) -> Field:
     return 8, STRUCT, [(1, FALSE if type_.tz is None else TRUE, None), (2, STRUCT, [unit])]
 
 
+VARIANT_ANNOTATION: Final[Field] = (16, STRUCT, [(1, I8, 1)])
+"""The logical type of variants of version 1, as a field of LogicalType."""
+
+
 def annotate_timestamps(tail: bytes, types: Mapping[int, pa.TimestampType]) -> bytes:
-    """Make timestamps of columns that a file has as plain INT64.
+    """Make timestamps of columns that a file has as plain INT64; see `annotate`.
 
     Args:
         tail: The end of the file, with its whole footer at least.
-        types: The types, in milliseconds, microseconds or nanoseconds, by the place of their columns among all
-            elements of the schema in depth-first order; the root is element 0.
+        types: The types, in milliseconds, microseconds or nanoseconds, by place.
+    """
+    return annotate(tail, {place: timestamp_annotation(type_) for place, type_ in types.items()})
+
+
+def annotate_variants(tail: bytes, places: Collection[int]) -> bytes:
+    """Make variants of groups; see `annotate`.
+
+    Args:
+        tail: The end of the file, with its whole footer at least.
+        places: Their places.
+
+    Spec: Parquet spec, VariantEncoding.md.
+    """
+    return annotate(tail, dict.fromkeys(places, VARIANT_ANNOTATION))
+
+
+def annotate(tail: bytes, annotations: Mapping[int, Field]) -> bytes:
+    """Give logical types to elements of a file's schema that have none.
+
+    Args:
+        tail: The end of the file, with its whole footer at least.
+        annotations: Fields of LogicalType by the place of elements among all of the schema in depth-first order; the
+            root is element 0.
 
     Returns:
         The end of the file with another footer. All offsets in the file are as before.
@@ -61,9 +88,9 @@ def annotate_timestamps(tail: bytes, types: Mapping[int, pa.TimestampType]) -> b
     decoder.position += 1
     out, copied = bytearray(), 0
     for place, end in enumerate(decoder.struct_ends("SchemaElement")):
-        if place in types:
+        if place in annotations:
             out += footer[copied : end - 1]  # all but the stop
-            out += _FIELD_10_STRUCT + encode_struct([timestamp_annotation(types[place])]) + b"\0"
+            out += _FIELD_10_STRUCT + encode_struct([annotations[place]]) + b"\0"
             copied = end
     out += footer[copied:]
     return b"".join((tail[:start], out, len(out).to_bytes(_LENGTH_BYTES, "little"), MAGIC))

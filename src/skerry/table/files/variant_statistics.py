@@ -1,0 +1,141 @@
+"""Minima and maxima of shredded fields of variants, from the statistics of Parquet column chunks.
+
+They hold for a field where all its values are shredded, that is, where the column of its encoded values has nulls only.
+
+Spec: Parquet spec, VariantShredding.md.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from skerry.table.files.parquet_statistics import bound_of
+from skerry.table.predicate.arrow import arrow_storage
+from skerry.variant import VARIANT, Primitive, Typed, encode_variant, variant_get
+from skerry.variant.paths import Path
+from skerry.variant.values import decimal_type
+
+__all__ = ["ShreddedLeaf", "chunk_bounds", "shredded_leaves", "typed_values"]
+
+_PRIMITIVES: dict[pa.DataType, Primitive] = {
+    pa.int8(): Primitive.INT8,
+    pa.int16(): Primitive.INT16,
+    pa.int32(): Primitive.INT32,
+    pa.int64(): Primitive.INT64,
+    pa.float32(): Primitive.FLOAT,
+    pa.float64(): Primitive.DOUBLE,
+    pa.date32(): Primitive.DATE,
+    pa.time64("us"): Primitive.TIME_NTZ,
+    pa.timestamp("us", "UTC"): Primitive.TIMESTAMP,
+    pa.timestamp("us"): Primitive.TIMESTAMP_NTZ,
+    pa.timestamp("ns", "UTC"): Primitive.TIMESTAMP_NS,
+    pa.timestamp("ns"): Primitive.TIMESTAMP_NTZ_NS,
+    pa.string(): Primitive.STRING,
+    pa.binary(): Primitive.BINARY,
+}
+"""Types with an order that all engines share; those of UUIDs differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShreddedLeaf:
+    """A field of variants with a column of its own.
+
+    Args:
+        path: Its path.
+        type: The Arrow type of its column.
+        typed: The position of its column among the primitive ones of the file.
+        value: The position of the column of its values that are not shredded, None if there is none.
+    """
+
+    path: Path
+    type: pa.DataType
+    typed: int
+    value: int | None
+
+
+def shredded_leaves(stored: pa.Schema, index: int) -> Iterator[ShreddedLeaf]:
+    """The shredded fields of a column of variants; elements of arrays are not among them.
+
+    Args:
+        stored: The schema of the file.
+        index: The place of the column in it.
+    """
+    position = sum(_count(field.type) for field in list(stored)[:index])
+
+    def walk(group: pa.DataType, path: Path, start: int) -> Iterator[ShreddedLeaf]:
+        if not pa.types.is_struct(group):
+            return
+        starts = {}
+        for field in group:
+            starts[field.name] = start
+            start += _count(field.type)
+        if "typed_value" not in starts:
+            return
+        typed = group.field(group.get_field_index("typed_value")).type
+        if not pa.types.is_struct(typed):
+            if not pa.types.is_nested(typed):
+                yield ShreddedLeaf(path, typed, starts["typed_value"], starts.get("value"))
+            return
+        start = starts["typed_value"]
+        for field in typed:
+            yield from walk(field.type, (*path, field.name), start)
+            start += _count(field.type)
+
+    yield from walk(stored.field(index).type, (), position)
+
+
+def _count(type_: pa.DataType) -> int:
+    """The primitive columns of a type."""
+    if pa.types.is_struct(type_):
+        return sum(_count(child.type) for child in type_)
+    if pa.types.is_map(type_):
+        return _count(type_.key_type) + _count(type_.item_type)
+    if pa.types.is_list(type_) or pa.types.is_large_list(type_):
+        return _count(type_.value_type)
+    return 1
+
+
+def chunk_bounds(leaf: ShreddedLeaf, group: pq.RowGroupMetaData, schema: pq.ParquetSchema) -> tuple[Any, Any] | None:
+    """The minimum and maximum of a field in a row group.
+
+    Returns:
+        Both as `Typed`, or None for either if there is no value; None if they are not known.
+    """
+    if leaf.value is not None:
+        encoded = group.column(leaf.value)
+        counted = encoded.statistics is not None and encoded.statistics.has_null_count
+        if not counted or encoded.statistics.null_count < encoded.num_values:
+            return None
+    chunk = group.column(leaf.typed)
+    statistics = chunk.statistics
+    if statistics is None or not statistics.has_null_count:
+        return None
+    if statistics.null_count == chunk.num_values:
+        return None, None
+    primitive = decimal_type(leaf.type.precision) if pa.types.is_decimal128(leaf.type) else _PRIMITIVES.get(leaf.type)
+    if primitive is None or not statistics.has_min_max:
+        return None
+    logical = json.loads(schema.column(leaf.typed).logical_type.to_json())
+    wanted = pa.int64() if pa.types.is_integer(leaf.type) else leaf.type
+    found = []
+    for raw, upper in ((statistics.min_raw, False), (statistics.max_raw, True)):
+        value = bound_of(wanted, raw, chunk.physical_type, logical, upper=upper)
+        if value is None or (isinstance(value, float) and math.isnan(value)):
+            return None
+        found.append(Typed(primitive, value))
+    return found[0], found[1]
+
+
+def typed_values(values: Iterable[Typed | None], type_: pa.DataType) -> pa.Array:
+    """Bounds as an array of the storage of a type; null where there is none, or it is no value of the type."""
+    rows = [None if value is None else encode_variant(value) for value in values]
+    variants = pa.array([row and {"metadata": row[0], "value": row[1]} for row in rows], VARIANT)
+    found = variant_get(variants, "$", type_)
+    return found.cast(arrow_storage(type_)) if found.type != arrow_storage(type_) else found
