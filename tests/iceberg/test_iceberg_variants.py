@@ -14,6 +14,7 @@ import pytest
 
 import skerry
 from skerry.errors import FormatError, SchemaError, SkerryError, UnsupportedError
+from skerry.table.files.variant_paths import positions_of
 from skerry.variant import (
     VARIANT,
     as_json,
@@ -25,7 +26,9 @@ from skerry.variant import (
     is_variant,
     variant_get,
 )
+from skerry.variant.assembling import assemble
 from skerry.variant.decoding import split_metadata
+from skerry.variant.paths import parse_path
 from skerry.variant.shredding import shred, stored_type
 
 SCHEMA = pa.schema([("id", pa.int64()), ("v", VARIANT)])
@@ -220,6 +223,8 @@ def test_conditions_on_paths_find_the_rows(catalog):
             else:
                 wanted = {key for key, number in numbers.items() if holds(number, limit)}
             assert found.keys() == wanted, (text, limit)
+            only_ids = table.scan(["id"], where=text.format(limit)).to_arrow()["id"].to_pylist()
+            assert set(only_ids) == wanted, (text, limit)
 
 
 def test_files_and_row_groups_are_pruned(catalog):
@@ -351,3 +356,56 @@ def test_a_table_of_others_with_old_files(tmp_path):
     table.add_files([str(path)])
     assert content(table) == {1: {"a": 1}}
     assert Path(path).exists()
+
+
+@pytest.mark.parametrize(
+    ("paths", "read"),
+    [
+        (["$.a"], {"v.metadata", "v.typed_value.a.value", "v.typed_value.a.typed_value"}),
+        (
+            ["$.o.x", "$.a"],
+            {
+                "v.metadata",
+                "v.typed_value.a.value",
+                "v.typed_value.a.typed_value",
+                "v.typed_value.o.typed_value.x.value",
+                "v.typed_value.o.typed_value.x.typed_value",
+            },
+        ),
+        (["$.rest"], {"v.metadata", "v.value"}),
+        (
+            ["$.o.rest", "$.l[0]"],
+            {
+                "v.metadata",
+                "v.typed_value.o.value",
+                "v.typed_value.l.value",
+                "v.typed_value.l.typed_value.list.element.value",
+                "v.typed_value.l.typed_value.list.element.typed_value",
+            },
+        ),
+        (["$.a", "$"], None),
+    ],
+)
+def test_only_the_columns_of_paths_are_read(tmp_path, paths, read):
+    type_ = pa.struct(
+        [("a", pa.int64()), ("l", pa.list_(pa.int8())), ("o", pa.struct([("x", pa.int8()), ("y", pa.int8())]))]
+    )
+    values = [
+        {"a": 1, "o": {"x": 1, "y": 2, "rest": 7}, "l": [1], "rest": 5},
+        {"a": "text", "o": 5, "l": {}, "rest": {}},
+        {"o": {"rest": 8}, "l": []},
+        7,
+        None,
+        {"a": 2, "rest": 6, "l": ["x", 3]},
+    ]
+    array = from_values([*values, {"a": None}])
+    pq.write_table(pa.table({"v": shred(array, type_)}), tmp_path / "f.parquet")
+    file = pq.ParquetFile(tmp_path / "f.parquet")
+    names = [file.schema.column(i).path for i in range(len(file.schema))]
+    found = positions_of(file.schema_arrow.field("v").type, [parse_path(path) for path in paths])
+    chosen = [names[position] for position in found]
+    assert set(chosen) == (set(names) if read is None else read)
+    (stored,) = file.read(columns=chosen)["v"].chunks
+    for path in paths:
+        for kind in ("long", "string"):
+            assert variant_get(assemble(stored), path, kind) == variant_get(array, path, kind)

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from skerry.errors import SchemaError, UnsupportedError
+from skerry.table.files.variant_paths import paths_of, positions_of
 from skerry.table.predicate.arrow import arrow_storage
 from skerry.table.rows.incoming import is_list
 from skerry.table.rows.nested_arrays import convert_elements, convert_entries
@@ -250,8 +251,8 @@ def match_leaves(source: pa.Schema, target: pa.Schema) -> list[tuple[int, pa.Dat
             return
         before, first = len(leaves), position
         if wanted is not None and is_variant(wanted.type):
+            leaves.extend((first + index, None) for index in positions_of(field.type, paths_of(wanted)))
             position += count_leaves(pa.schema([field]))
-            leaves.extend((index, None) for index in range(first, position))
             return
         for (_, child), match in zip(
             children, _matches(field.type, None if wanted is None else wanted.type), strict=True

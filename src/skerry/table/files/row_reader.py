@@ -25,6 +25,7 @@ from skerry.table.files.row_deletes_keys import KeyDeletes
 from skerry.table.files.scan_task import FileScanTask
 from skerry.table.files.stored_file import Part, StoredFile, check_row_count, reading
 from skerry.table.files.stored_files import open_stored
+from skerry.table.files.variant_paths import only_paths
 from skerry.table.predicate import ALWAYS_TRUE, Column, FieldMetrics, Predicate, Verdict, evaluate, row_mask
 from skerry.table.rows.metadata_columns import (
     DELETED,
@@ -218,7 +219,8 @@ class RowReader:
         columns = self.read_schema
         for compared in keys:
             columns = merge_columns(columns, compared.schema)
-        file = open_stored(self.storage, data_file.location, data_file.file_format, columns, self.names)
+        wanted = only_paths(columns, self.schema, self.predicate)
+        file = open_stored(self.storage, data_file.location, data_file.file_format, wanted, self.names)
         check_row_count(file.row_count, data_file.record_count, data_file.location)
         opened = _OpenTask(task, file, columns, _constants(task), keys)
         verdict = self._judge(task, file)

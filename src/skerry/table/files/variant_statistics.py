@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from skerry.table.files.parquet_statistics import bound_of
+from skerry.table.files.variant_paths import count_columns
 from skerry.table.predicate.arrow import arrow_storage
 from skerry.variant import VARIANT, Primitive, Typed, encode_variant, variant_get
 from skerry.variant.paths import Path
@@ -67,7 +68,7 @@ def shredded_leaves(stored: pa.Schema, index: int) -> Iterator[ShreddedLeaf]:
         stored: The schema of the file.
         index: The place of the column in it.
     """
-    position = sum(_count(field.type) for field in list(stored)[:index])
+    position = sum(count_columns(field.type) for field in list(stored)[:index])
 
     def walk(group: pa.DataType, path: Path, start: int) -> Iterator[ShreddedLeaf]:
         if not pa.types.is_struct(group):
@@ -75,7 +76,7 @@ def shredded_leaves(stored: pa.Schema, index: int) -> Iterator[ShreddedLeaf]:
         starts = {}
         for field in group:
             starts[field.name] = start
-            start += _count(field.type)
+            start += count_columns(field.type)
         if "typed_value" not in starts:
             return
         typed = group.field(group.get_field_index("typed_value")).type
@@ -86,20 +87,9 @@ def shredded_leaves(stored: pa.Schema, index: int) -> Iterator[ShreddedLeaf]:
         start = starts["typed_value"]
         for field in typed:
             yield from walk(field.type, (*path, field.name), start)
-            start += _count(field.type)
+            start += count_columns(field.type)
 
     yield from walk(stored.field(index).type, (), position)
-
-
-def _count(type_: pa.DataType) -> int:
-    """The primitive columns of a type."""
-    if pa.types.is_struct(type_):
-        return sum(_count(child.type) for child in type_)
-    if pa.types.is_map(type_):
-        return _count(type_.key_type) + _count(type_.item_type)
-    if pa.types.is_list(type_) or pa.types.is_large_list(type_):
-        return _count(type_.value_type)
-    return 1
 
 
 def chunk_bounds(leaf: ShreddedLeaf, group: pq.RowGroupMetaData, schema: pq.ParquetSchema) -> tuple[Any, Any] | None:
