@@ -5,7 +5,7 @@ What commits loads when it is first asked for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from skerry.iceberg.catalogs.base import IcebergCatalog
@@ -80,7 +80,7 @@ class IcebergHandle:
         """The default partition spec, as text for `skerry.iceberg.partitioning.transforms.partition_spec`."""
         schema = self.state.metadata.schema()
         return [
-            _term(schema, field.transform, field.source_id)
+            _term(schema, field.transform, field.sources)
             for field in self.state.spec.fields
             if schema.find_column_name(field.source_id) is not None  # else a void field of version 1
         ]
@@ -92,7 +92,7 @@ class IcebergHandle:
         return [
             " ".join(
                 (
-                    _term(schema, field.transform, field.source_id),
+                    _term(schema, field.transform, field.sources),
                     field.direction.value,
                     field.null_order.value.replace("-", " "),
                 )
@@ -128,10 +128,10 @@ class IcebergHandle:
         return self.commit(PublishSketches(snapshot_id, sketches, sample))
 
 
-def _term(schema: Schema, transform: Transform, source_id: int) -> str:
+def _term(schema: Schema, transform: Transform, sources: Sequence[int]) -> str:
     """`bucket(16, id)` for `bucket[16]` of a column, `id` for its identity."""
-    column = schema.find_column_name(source_id)
+    column = ", ".join(str(schema.find_column_name(number)) for number in sources)
     if isinstance(transform, IdentityTransform):
-        return str(column)
+        return column
     name, bracket, width = str(transform).rstrip("]").partition("[")
     return f"{name}({width}, {column})" if bracket else f"{name}({column})"

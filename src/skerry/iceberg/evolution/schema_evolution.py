@@ -25,7 +25,7 @@ from skerry.iceberg.metadata.table_updates import (
     SetPropertiesUpdate,
     TableUpdate,
 )
-from skerry.iceberg.metadata.transforms import VoidTransform
+from skerry.iceberg.metadata.transforms import Transform, UnknownTransform, VoidTransform
 from skerry.iceberg.metadata.types import DateType, NestedField, children_of
 from skerry.iceberg.operations import MetadataChange
 from skerry.iceberg.partitioning.transforms import result_type
@@ -105,8 +105,11 @@ def _check_dependents(base: TableState, before: Schema, after: Schema) -> None:
 
     Spec: Iceberg spec, Schema Evolution: a promotion must not change the results of a partition transform.
     """
-    used = [(field.source_id, field.transform, f"partition field {field.name!r}") for field in base.spec.fields]
-    used += [(field.source_id, field.transform, "the sort order") for field in base.metadata.sort_order().fields]
+    used: list[tuple[int, Transform, str]] = []
+    for field in base.spec.fields:
+        used += [(number, field.transform, f"partition field {field.name!r}") for number in field.sources]
+    for key in base.metadata.sort_order().fields:
+        used += [(number, key.transform, "the sort order") for number in key.sources]
     types = {leaf.field_id: leaf.type for leaf in leaves(to_arrow_schema(after))}
     for source_id, transform, user in used:
         if isinstance(transform, VoidTransform):
@@ -114,14 +117,16 @@ def _check_dependents(base: TableState, before: Schema, after: Schema) -> None:
         name = before.find_column_name(source_id)
         if source_id not in types:
             raise SchemaError(f"column {name!r} is used by {user}; change that first")
-        result_type(transform, types[source_id])
         was = before.find_type(source_id)
-        if isinstance(was, DateType) and was != after.find_type(source_id):
+        is_known = not isinstance(transform, UnknownTransform)
+        if is_known:
+            result_type(transform, types[source_id])
+        if was != after.find_type(source_id) and (isinstance(was, DateType) or not is_known):
             raise SchemaError(f"column {name!r} is used by {user}, whose values would change with its type")
-    for field in after.fields:
-        clash = next((used for used in base.spec.fields if used.name == field.name), None)
-        if clash is not None and clash.source_id != field.field_id:
-            raise SchemaError(f"the name {field.name!r} is used by a partition field; rename that first")
+    for column in after.fields:
+        clash = next((field for field in base.spec.fields if field.name == column.name), None)
+        if clash is not None and clash.source_id != column.field_id:
+            raise SchemaError(f"the name {column.name!r} is used by a partition field; rename that first")
 
 
 # Properties that name columns ----------------------------------------------------------------------------------------

@@ -48,6 +48,11 @@ class PartitionField:
     source_ids: tuple[int, ...] = ()
     unknown: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
+    @property
+    def sources(self) -> tuple[int, ...]:
+        """The ids of the columns that it is derived from."""
+        return self.source_ids or (self.source_id,)
+
     @staticmethod
     def from_json(item: JsonObject, *, default_id: int | None = None) -> PartitionField:
         """Read a field.
@@ -81,7 +86,7 @@ class PartitionField:
         }
 
     def __str__(self) -> str:
-        arguments = ", ".join(map(str, self.source_ids or (self.source_id,)))
+        arguments = ", ".join(map(str, self.sources))
         return f"{self.field_id}: {self.name}: {self.transform}({arguments})"
 
 

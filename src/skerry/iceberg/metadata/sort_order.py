@@ -54,6 +54,11 @@ class SortField:
     source_ids: tuple[int, ...] = ()
     unknown: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
+    @property
+    def sources(self) -> tuple[int, ...]:
+        """The ids of the columns that it is derived from."""
+        return self.source_ids or (self.source_id,)
+
     @staticmethod
     def from_json(item: JsonObject) -> SortField:
         """Read a field.

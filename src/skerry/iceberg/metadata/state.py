@@ -103,7 +103,8 @@ class TableState:
 
     def schema_with(self, spec: PartitionSpec) -> Schema:
         """The newest schema that has all columns of a partition spec, which may have been dropped since."""
-        sources = [field.source_id for field in spec.fields if not isinstance(field.transform, VoidTransform)]
+        fields = [field for field in spec.fields if not isinstance(field.transform, VoidTransform)]
+        sources = [number for field in fields for number in field.sources]
         current = self.metadata.schema()
         older = sorted(self.metadata.schemas, key=lambda schema: schema.schema_id, reverse=True)
         for schema in (current, *older):
