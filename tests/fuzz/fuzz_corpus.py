@@ -32,7 +32,12 @@ from fuzz_mutations import (
 import skerry
 from skerry import amudai, puffin, theta, variant
 from skerry.amudai.shard.checksum import checksum
-from skerry.errors import FormatError
+from skerry.errors import FormatError, SkerryError
+from skerry.iceberg.catalogs import rest_server
+from skerry.iceberg.catalogs.base import MetadataWrite
+from skerry.iceberg.catalogs.http_client import Answer, HttpClient
+from skerry.iceberg.catalogs.rest import RestCatalog
+from skerry.iceberg.catalogs.rest_authentication import OAuth2
 from skerry.iceberg.manifests.batch_folder import BatchFolder
 from skerry.iceberg.manifests.manifest_list import ManifestFile, decode_manifest_list
 from skerry.iceberg.manifests.reader import decode_manifest
@@ -58,6 +63,7 @@ from skerry.table.files.data_file import DataFile, DeleteFile, DeleteKind
 from skerry.table.files.row_deletes import RowDeletes
 from skerry.table.files.scan_task import FileScanTask
 from skerry.table.files.stored_files import open_stored
+from skerry.table.owned_files import OwnedFiles
 from skerry.table.predicate import Column, Comparison, IsNull, Operator
 from skerry.table.statistics.group_samples_layout import decode_group_samples
 from skerry.table.statistics.group_sketches import decode_group_sketches
@@ -116,6 +122,7 @@ NAMES = (
     "parquet-sketch",
     "position-deletes",
     "puffin",
+    "rest-answer",
     "samples",
     "theta",
     "theta-sample",
@@ -131,7 +138,19 @@ def build(folder: Path) -> dict[str, Kind]:
     Args:
         folder: Where files may be made; faster in memory.
     """
-    groups = (_theta, _vectors, _iceberg, _paimon, _paimon_indexes, _stored, _deletes, _shards, _caches, _variants)
+    groups = (
+        _theta,
+        _vectors,
+        _iceberg,
+        _rest,
+        _paimon,
+        _paimon_indexes,
+        _stored,
+        _deletes,
+        _shards,
+        _caches,
+        _variants,
+    )
     kinds: dict[str, Kind] = {}
     for group in groups:
         place = folder / group.__name__.strip("_")
@@ -388,6 +407,79 @@ def _iceberg(folder: Path) -> Iterator[Kind]:
     yield Kind("puffin", files, _in_file(folder / "read.puffin", read), (in_puffin_footer, of_bytes), share=150)
     yield from _samples(files)
     yield _whole_table("iceberg-table", lake, ["a.two", "a.three"])
+
+
+def _rest(folder: Path) -> Iterator[Kind]:
+    """What the server of a REST catalog says, without a network."""
+    table = skerry.connect(folder / "lake").create_table("n.t", _SCHEMA, partition_by=["bucket(2, id)"])
+    table.append(_rows(5))
+    location = table.metadata_location
+    vended = [{"prefix": "file:///", "config": {"s3.access-key-id": "a"}}, {"prefix": "s3://b/", "config": {}}]
+    loaded = {
+        "metadata-location": location,
+        "metadata": json.loads(Path(location.removeprefix("file://")).read_bytes()),
+        "config": {"token": "t", "s3.region": "r"},
+        "storage-credentials": vended,
+    }
+    config = {"defaults": {"a": "b"}, "overrides": {"prefix": "p"}, "endpoints": None, "warehouse": "w"}
+    failed = {"error": {"message": "no", "type": "CommitFailedException", "code": 409, "stack": ["a"]}}
+    token = {"access_token": "a.b.c", "token_type": "bearer", "expires_in": 3600, "scope": "s"}
+
+    class Canned(HttpClient):
+        answers: Iterator[Answer] = iter(())
+
+        def send(self, *_: Any) -> Answer:
+            return next(self.answers, Answer(200, {}, b"{}"))
+
+    client = Canned()
+    rest_server.client_of = lambda _: client
+    options = {"uri": "http://127.0.0.1:1"}
+
+    def opened(*answers: tuple[int, bytes]) -> RestCatalog:
+        client.answers = iter([Answer(200, {}, b"{}"), *(Answer(status, {}, data) for status, data in answers)])
+        return RestCatalog("c", options)
+
+    def commit(data: bytes, status: int) -> Any:
+        catalog = opened((200, json.dumps(loaded).encode()), (status, data))
+        found = catalog.load_table(("n", "t"))
+        return catalog.commit_table(found, (), (), MetadataWrite(OwnedFiles(_STORAGE))).metadata
+
+    def configured(data: bytes) -> Any:
+        client.answers = iter([Answer(200, {}, data)])
+        return sorted(RestCatalog("c", options).properties)
+
+    def logged_in(data: bytes) -> Any:
+        client.answers = iter([Answer(200, {}, data)])
+        return OAuth2(client, "http://127.0.0.1:1", credential="a:b").header()
+
+    def load(data: bytes) -> Any:
+        catalog = opened((200, data))
+        found = catalog.load_table(("n", "t"))
+        return found.metadata, sorted(catalog.storage_of(found).options)
+
+    readers: list[tuple[Any, Callable[[bytes], Any]]] = [
+        (loaded, load),
+        (loaded, lambda data: commit(data, 200)),
+        (failed, lambda data: refused(lambda: commit(data, 409))),
+        (failed, lambda data: refused(lambda: opened((404, data)).table_exists(("n", "t")))),
+        (config, configured),
+        (token, logged_in),
+        ({"namespaces": [["a"], ["b", "c"]]}, lambda data: opened((200, data)).list_namespaces()),
+        (
+            {"identifiers": [{"namespace": ["n"], "name": "t"}], "next-page-token": None},
+            lambda data: opened((200, data)).list_tables(("n",)),
+        ),
+    ]
+    samples = [json.dumps(sample).encode() for sample, _ in readers]
+    yield Kind("rest-answer", samples, lambda data, index: readers[index][1](data), _JSON, share=200)
+
+
+def refused(act: Callable[[], Any]) -> Any:
+    """What an act gives, or how it is refused."""
+    try:
+        return act()
+    except SkerryError as error:
+        return type(error)
 
 
 def in_puffin_footer(rng: Any, data: bytes, others: Sequence[bytes]) -> bytes:
