@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -56,8 +57,8 @@ class ScriptedServer:
 
 
 @contextmanager
-def serving(script: Script) -> Iterator[ScriptedServer]:
-    """Run a server."""
+def serving(script: Script, tls: ssl.SSLContext | None = None) -> Iterator[ScriptedServer]:
+    """Run a server, encrypted if a context is given."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -106,7 +107,9 @@ def serving(script: Script) -> Iterator[ScriptedServer]:
             pass
 
     http = Server(("127.0.0.1", 0), Handler)
-    server = ScriptedServer(f"http://127.0.0.1:{http.server_port}", script)
+    if tls is not None:
+        http.socket = tls.wrap_socket(http.socket, server_side=True, do_handshake_on_connect=False)
+    server = ScriptedServer(f"http{'s' * (tls is not None)}://127.0.0.1:{http.server_port}", script)
     thread = threading.Thread(target=http.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import unquote, urljoin, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import urllib3
@@ -102,12 +102,13 @@ class HttpClient:
         key: str | None = None,
     ) -> None:
         self.limits = limits or Limits()
-        bundle = ca_bundle or next((os.environ[name] for name in _CA_VARIABLES if os.environ.get(name)), None)
         options: dict[str, Any] = {"cert_file": certificate, "key_file": key}
+        bundle = ca_bundle or _known_authorities()
         if bundle is not None:
             options["ca_cert_dir" if os.path.isdir(bundle) else "ca_certs"] = bundle
         self._options = {name: value for name, value in options.items() if value is not None}
         self._managers: dict[str | None, urllib3.PoolManager] = {}
+        self._process = os.getpid()
         self._lock = threading.Lock()
 
     def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None = None) -> Answer:
@@ -192,15 +193,19 @@ class HttpClient:
 
     def _manager(self, url: str) -> urllib3.PoolManager:
         parts = urlsplit(url)
-        proxy = None if proxy_bypass(parts.hostname or "") else getproxies().get(parts.scheme)
+        proxy = None if proxy_bypass(parts.hostname or "") else _proxy_of(parts.scheme)
         with self._lock:
+            if self._process != os.getpid():  # connections belong to the process that forked
+                self._process, self._managers = os.getpid(), {}
             manager = self._managers.get(proxy)
             if manager is None:
                 shared: dict[str, Any] = {"num_pools": 4, "maxsize": _CONNECTIONS, **self._options}
                 if proxy is None:
                     manager = urllib3.PoolManager(**shared)
                 else:
-                    manager = urllib3.ProxyManager(proxy, **shared)
+                    login = urlsplit(proxy).netloc.rpartition("@")[0]
+                    headers = urllib3.make_headers(proxy_basic_auth=unquote(login)) if login else None
+                    manager = urllib3.ProxyManager(proxy, proxy_headers=headers, **shared)
                 manager.pool_classes_by_scheme = _pool_classes(self.limits.answer_s)
                 self._managers[proxy] = manager
             return manager
@@ -211,6 +216,25 @@ class HttpClient:
             managers, self._managers = list(self._managers.values()), {}
         for manager in managers:
             manager.clear()
+
+
+def _known_authorities() -> str | None:
+    """Certificates of authorities that the environment names; certifi's if the system has none."""
+    named = next((os.environ[name] for name in _CA_VARIABLES if os.environ.get(name)), None)
+    paths = ssl.get_default_verify_paths()
+    if named is not None or paths.cafile is not None or paths.capath is not None:
+        return named
+    try:
+        import certifi
+    except ImportError:
+        return None
+    return str(certifi.where())
+
+
+def _proxy_of(scheme: str) -> str | None:
+    known = getproxies()
+    found = known.get(scheme) or known.get("all")
+    return found if found is None or "://" in found else f"http://{found}"
 
 
 def _pool_classes(limit_s: float) -> dict[str, Any]:
