@@ -28,8 +28,10 @@ from skerry.variant import (
 )
 from skerry.variant.assembling import assemble
 from skerry.variant.decoding import split_metadata
+from skerry.variant.getting import parse_type
 from skerry.variant.paths import parse_path
 from skerry.variant.shredding import shred, stored_type
+from skerry.variant.stored import stored_get
 
 SCHEMA = pa.schema([("id", pa.int64()), ("v", VARIANT)])
 ANYWHERE = {"skerry.read.files-outside-location": "true"}
@@ -409,3 +411,4 @@ def test_only_the_columns_of_paths_are_read(tmp_path, paths, read):
     for path in paths:
         for kind in ("long", "string"):
             assert variant_get(assemble(stored), path, kind) == variant_get(array, path, kind)
+            assert stored_get(stored, parse_path(path), parse_type(kind)) == variant_get(array, path, kind)

@@ -14,10 +14,12 @@ import pytest
 from variant_samples import column, comparable, decoded, random_type, random_value
 
 from skerry.errors import FormatError, SchemaError, UnsupportedError
-from skerry.variant import check, decode_variant, encode_variant, parse_json
+from skerry.variant import check, decode_variant, encode_variant, parse_json, variant_get
 from skerry.variant.assembling import assemble
+from skerry.variant.paths import normalized_path
 from skerry.variant.shredding import shred, stored_type
 from skerry.variant.shredding_choice import choose_shredding
+from skerry.variant.stored import stored_get
 
 CASES = Path(__file__).parents[3] / "shared/cases/small/parquet-variant/shredded_variant"
 
@@ -48,6 +50,11 @@ def test_shredded_columns_come_back(seed: int) -> None:
             back.validate(full=True)
             check(back)
             assert same(back, array), type_
+            kinds = [pa.int64(), pa.string(), pa.decimal128(20, 3), pa.uuid(), pa.float64(), pa.timestamp("us")]
+            for path in (("a",), ("b", "a"), ("é", 0), ("f1",), ()):
+                for kind in kinds:
+                    ours = stored_get(stored, path, kind)
+                    assert ours.equals(variant_get(array, normalized_path(path), kind)), (type_, path, kind)
 
 
 def test_values_are_shredded_where_they_fit() -> None:

@@ -20,7 +20,7 @@ from skerry.variant.building import build_arrays, build_objects, write_strings
 from skerry.variant.columns import Dictionaries, Flags, Longs, Spans, flags_of, offsets_from, raise_on
 from skerry.variant.values import MAX_DEPTH, NULL_VALUE, VARIANT, BasicType, Primitive, decimal_type
 
-__all__ = ["assemble", "either", "encode_objects"]
+__all__ = ["assemble", "either", "encode_leaf", "encode_objects"]
 
 _RULE: Final = "Parquet spec, VariantShredding.md"
 _MAX_DIGITS: Final = 38
@@ -102,7 +102,7 @@ def _encode(
     if pa.types.is_list(typed.type) or pa.types.is_large_list(typed.type):
         encoded = _encode_lists(typed, dictionaries, within, depth)
     else:
-        encoded = _encode_leaf(typed).only(within)
+        encoded = encode_leaf(typed).only(within)
     if plain is None:
         return encoded
     if (plain.present & encoded.present).any():
@@ -220,7 +220,7 @@ def _encode_lists(typed: pa.Array, dictionaries: Dictionaries, within: Flags, de
 # Primitive values ---------------------------------------------------------------------------------------------------
 
 
-def _encode_leaf(typed: pa.Array) -> Spans:
+def encode_leaf(typed: pa.Array) -> Spans:
     """Values of a shredded column, encoded.
 
     Spec: Parquet spec, VariantShredding.md, Shredded Value Types.

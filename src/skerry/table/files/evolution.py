@@ -333,6 +333,7 @@ def plan_conversion(
         source: The batches' schema; columns without field id are ignored.
         target: The requested schema, with ids.
         constants: Physical values by field id for requested columns that the batches lack; null if not given.
+            Columns of variants of which only some paths are looked at stay as they are stored.
 
     Returns:
         The conversion; columns that already fit are passed on unchanged.
@@ -348,6 +349,8 @@ def plan_conversion(
         index, field = found.get(_id(wanted) or 0, (None, None))
         steps.append((index, wanted.name, _plan(field, wanted, (wanted.name,), constants)))
 
+    is_stored = any(paths_of(field) is not None for field in target)
+
     def convert(batch: pa.RecordBatch) -> pa.RecordBatch:
         arrays = []
         for index, name, step in steps:
@@ -357,6 +360,9 @@ def plan_conversion(
                 raise SchemaError(f"column {name!r} holds a value that does not fit its type: {error}") from error
         if not arrays:  # a batch without columns would lose its row count
             return batch.select([]).replace_schema_metadata(target.metadata)
+        if is_stored:
+            fields = [field.with_type(array.type) for field, array in zip(target, arrays, strict=True)]
+            return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields, metadata=target.metadata))
         return pa.RecordBatch.from_arrays(arrays, schema=target)
 
     return convert
@@ -368,7 +374,7 @@ def _plan(source: pa.Field | None, target: pa.Field, path: _Path, constants: Map
     if _is_same(source, target):
         return lambda array: array
     if is_variant(target.type):
-        return _plan_variant(source, path)
+        return _plan_variant(source, target, path)
     if pa.types.is_struct(source.type) and pa.types.is_struct(target.type):
         return _plan_struct(source.type, target.type, path, constants)
     if pa.types.is_map(source.type) and pa.types.is_map(target.type):
@@ -427,11 +433,13 @@ def _plan_struct(source: pa.StructType, target: pa.StructType, path: _Path, cons
     return convert
 
 
-def _plan_variant(source: pa.Field, path: _Path) -> _Convert:
+def _plan_variant(source: pa.Field, target: pa.Field, path: _Path) -> _Convert:
     if pa.types.is_null(source.type):
         return lambda array: pa.nulls(len(array), VARIANT)
     if not pa.types.is_struct(source.type):
         raise SchemaError(f"column {'.'.join(path)!r} is {source.type} in the file, but variant in the table")
+    if paths_of(target) is not None:  # values are taken from it as it is
+        return lambda array: array
     return assemble
 
 

@@ -219,8 +219,9 @@ class RowReader:
         columns = self.read_schema
         for compared in keys:
             columns = merge_columns(columns, compared.schema)
-        wanted = only_paths(columns, self.schema, self.predicate)
-        file = open_stored(self.storage, data_file.location, data_file.file_format, wanted, self.names)
+        if not keys:
+            columns = only_paths(columns, self.schema, self.predicate)
+        file = open_stored(self.storage, data_file.location, data_file.file_format, columns, self.names)
         check_row_count(file.row_count, data_file.record_count, data_file.location)
         opened = _OpenTask(task, file, columns, _constants(task), keys)
         verdict = self._judge(task, file)

@@ -33,8 +33,9 @@ from skerry.table.predicate.nodes import (
     Predicate,
     StartsWith,
 )
-from skerry.variant import variant_get
+from skerry.variant import is_variant, variant_get
 from skerry.variant.paths import normalized_path
+from skerry.variant.stored import stored_get
 
 __all__ = [
     "arrow_array",
@@ -76,7 +77,11 @@ def _values_of(column: Column, batch: pa.RecordBatch) -> pa.Array:
     values = batch.column(column.path[0])
     if len(column.path) > 1:
         values = pc.struct_field(values, list(column.path[1:]))
-    return values if column.inside is None else variant_get(values, normalized_path(column.inside), column.type)
+    if column.inside is None:
+        return values
+    if is_variant(values.type):
+        return variant_get(values, normalized_path(column.inside), column.type)
+    return stored_get(values, column.inside, column.type)
 
 
 def _test(predicate: Predicate, values: pa.Array) -> pa.BooleanArray:
