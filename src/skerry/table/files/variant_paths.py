@@ -71,10 +71,22 @@ def positions_of(stored: pa.DataType, paths: Sequence[Path] | None) -> list[int]
     found = set(_needed(stored, paths, 0))
     position = 0
     for field in stored if pa.types.is_struct(stored) else ():
-        if field.name == "metadata":
+        if field.name == "metadata" and not all(_is_shredded(stored, path) for path in paths):
             found.add(position)
         position += count_columns(field.type)
     return sorted(found)
+
+
+def _is_shredded(group: pa.DataType, path: Path) -> bool:
+    """Whether a path leads to a primitive column: its values need no names."""
+    index = group.get_field_index("typed_value") if pa.types.is_struct(group) else -1
+    if index < 0:
+        return False
+    typed = group.field(index).type
+    if not path:
+        return not pa.types.is_nested(typed)
+    inside = typed.get_field_index(path[0]) if pa.types.is_struct(typed) and isinstance(path[0], str) else -1
+    return inside >= 0 and _is_shredded(typed.field(inside).type, path[1:])
 
 
 def _needed(group: pa.DataType, paths: Collection[Path], first: int) -> Iterator[int]:
