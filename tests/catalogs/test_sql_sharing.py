@@ -313,6 +313,20 @@ def test_a_connection_that_broke_while_idle_is_replaced(postgres_url, monkeypatc
     catalog.close()
 
 
+def test_a_file_that_was_replaced_is_opened_again(tmp_path):
+    """An idle connection would still read the old file."""
+    catalogs = {}
+    for name in ("one", "two"):
+        catalogs[name] = open_catalog("c", {"type": "sql", "uri": f"sqlite:///{tmp_path}/{name}.db"})
+        catalogs[name].create_namespace((name,))
+    assert catalogs["one"].list_namespaces() == [("one",)]
+    os.replace(tmp_path / "two.db", tmp_path / "one.db")
+    assert catalogs["one"].list_namespaces() == [("two",)]
+    (tmp_path / "one.db").unlink()
+    with pytest.raises(NotFoundError, match="no such table"):
+        catalogs["one"].list_namespaces()
+
+
 @pytest.mark.service
 def test_a_process_that_forked_does_not_use_the_connection_of_its_parent(postgres_url):
     database = SqlDatabase(postgres_url)

@@ -43,6 +43,7 @@ class SqlConnection:
     Attributes:
         raw: The library's connection.
         used_at: When it was used last, by the monotonic clock.
+        identity: What the database was when it was opened.
         is_clean: Whether it can be used again although its transaction failed.
     """
 
@@ -56,6 +57,7 @@ class SqlConnection:
             if dialect.is_error(error):
                 raise self._translated(error) from None
             raise
+        self.identity = dialect.identity()
 
     def execute(self, statement: str, parameters: Sequence[Any] = ()) -> Any:
         """Execute a statement; returns the library's cursor, with its exceptions."""
@@ -232,19 +234,26 @@ class SqlDatabase:
                 connection = self._idle.pop() if self._idle else None
             if connection is None:
                 return SqlConnection(self.dialect)
-            if self._private is not None or time.monotonic() - connection.used_at < _FRESH_S:
+            if self._private is not None or self._is_alive(connection):
                 return connection
-            try:
-                connection.rows("SELECT 1")
-            except SkerryError:
-                connection.close()
-                continue
-            return connection
+            connection.close()
+
+    def _is_alive(self, connection: SqlConnection) -> bool:
+        """Whether an idle connection still leads to the database: a server may have closed it, a file be replaced."""
+        if connection.identity != self.dialect.identity():
+            return False
+        if time.monotonic() - connection.used_at < _FRESH_S:
+            return True
+        try:
+            connection.rows("SELECT 1")
+        except SkerryError:
+            return False
+        return True
 
     def _give_back(self, connection: SqlConnection) -> None:
         connection.used_at, connection.is_clean = time.monotonic(), False
         with self._lock:
-            keep = self._private is not None or (self.dialect.keeps_connections and len(self._idle) < _MAX_IDLE)
+            keep = self._private is not None or len(self._idle) < _MAX_IDLE
             if keep:
                 self._idle.append(connection)
         if not keep:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from abc import ABC, abstractmethod
+from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from skerry.errors import MissingDependencyError, UnsupportedError
@@ -34,14 +35,12 @@ class Dialect(ABC):
         path: Its file as an absolute path; None if it is not simply a file.
         begin_write: Begins a transaction that writes.
         placeholder: Stands for a parameter.
-        keeps_connections: Whether an idle connection is worth keeping.
         is_private: Whether the database is seen by one connection only, which must be kept.
     """
 
     begin_write: ClassVar[str] = "BEGIN"
     begin_read: ClassVar[str] = "BEGIN"
     placeholder: ClassVar[str] = "?"
-    keeps_connections: bool = False
     is_private: bool = False
 
     def __init__(self, url: SqlUrl) -> None:
@@ -56,6 +55,10 @@ class Dialect(ABC):
         Raises:
             MissingDependencyError: The library for it is not installed.
         """
+
+    def identity(self) -> Any:
+        """What the database is at this moment, to notice that its file was replaced."""
+        return None
 
     @abstractmethod
     def is_error(self, error: BaseException) -> bool:
@@ -110,8 +113,17 @@ class _Sqlite(Dialect):
             timeout=self._timeout_s,
             isolation_level=None,
             uri=self._is_uri,
-            check_same_thread=not self.is_private,
+            check_same_thread=False,  # one thread at a time uses it
         )
+
+    def identity(self) -> Any:
+        if self.path is None:
+            return None
+        try:
+            found = Path(self.path).stat()
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
 
     def is_error(self, error: BaseException) -> bool:
         return isinstance(error, sqlite3.Error)
@@ -136,7 +148,6 @@ def _sqlite_code(error: BaseException) -> int:
 
 class _Postgres(Dialect):
     placeholder = "%s"
-    keeps_connections = True
 
     # SQLSTATE, PostgreSQL's Appendix A
     _LOCK_NOT_AVAILABLE = "55P03"
