@@ -8,6 +8,7 @@ Spec: Iceberg spec, Appendix C: JSON serialization.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
 from typing import Annotated, Any, Final, Self, TypeVar
@@ -17,7 +18,18 @@ import msgspec
 from skerry.errors import FormatError
 from skerry.iceberg.metadata.json_object import JsonObject
 
-__all__ = ["Int", "JsonRecord", "Long", "decode_json", "encode_json", "json_of", "plain_json", "read_records"]
+__all__ = [
+    "Int",
+    "JsonRecord",
+    "Long",
+    "decode_fields",
+    "decode_json",
+    "decode_records",
+    "encode_json",
+    "json_of",
+    "plain_json",
+    "read_records",
+]
 
 Int = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 """A whole number of 32 bits."""
@@ -47,23 +59,37 @@ def encode_json(value: Any) -> bytes:
 def json_of(value: Any) -> Any:
     """What the JSON encoder accepts for a record, or a sequence of records."""
     if isinstance(value, tuple | list):
-        return [json_of(item) for item in value]
+        is_plain = value and isinstance(value[0], JsonRecord) and not _have_unknown(value)
+        return value if is_plain else [json_of(item) for item in value]
     return value.to_json() if hasattr(value, "to_json") else value
 
 
 _ENCODER: Final = msgspec.json.Encoder(enc_hook=lambda value: value.to_json())
 
 
+_UNKNOWN: Final = "* unknown *"
+"""Names the unknown fields for msgspec; no writer has such a name."""
+
+
 class JsonRecord(
-    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, repr_omit_defaults=True, rename="kebab"
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    omit_defaults=True,
+    repr_omit_defaults=True,
+    rename="kebab",
+    forbid_unknown_fields=True,
+    gc=False,
 ):
     """A frozen record whose fields are those of a JSON object, with hyphens in their names.
+
+    Garbage collection need not look into it: JSON has no cycles.
 
     Args:
         unknown: Fields that the specification does not know, as JSON; they are written back.
     """
 
-    unknown: dict[str, Any] = {}
+    unknown: dict[str, Any] = msgspec.field(default_factory=dict, name=_UNKNOWN)
 
     @classmethod
     def from_json(cls, found: JsonObject) -> Self:
@@ -76,7 +102,7 @@ class JsonRecord(
 
     def to_json(self) -> Any:
         """What the JSON encoder accepts: the record itself, unless it has fields that it does not know."""
-        return plain_json(self) if _has_unknown(self) else self
+        return plain_json(self) if _have_unknown((self,)) else self
 
 
 def read_records(kind: type[Record], values: list[Any], at: str, rule: str | None) -> tuple[Record, ...]:
@@ -91,10 +117,31 @@ def read_records(kind: type[Record], values: list[Any], at: str, rule: str | Non
     Raises:
         FormatError: One of them is not such an object.
     """
-    if _is_plain(kind, values):
-        with suppress(msgspec.ValidationError):  # found again one by one, with its place
-            return msgspec.convert(values, tuple[kind, ...])  # type: ignore[valid-type]
+    with suppress(msgspec.ValidationError):  # of an unknown field, or found again one by one, with its place
+        return msgspec.convert(values, tuple[kind, ...])  # type: ignore[valid-type]
     return tuple(_read_record(kind, JsonObject(value, f"{at}[{number}]", rule)) for number, value in enumerate(values))
+
+
+def decode_records(kind: type[Record], data: msgspec.Raw) -> tuple[Record, ...] | None:
+    """The records of an array's JSON text; None if they have to be read one by one, by `read_records`."""
+    try:
+        return msgspec.json.decode(data, type=tuple[kind, ...])  # type: ignore[valid-type]
+    except (msgspec.ValidationError, msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+
+
+def decode_fields(data: bytes) -> dict[str, msgspec.Raw]:
+    """The texts of the fields of a JSON text, which is an object.
+
+    Raises:
+        FormatError: It is not JSON, or no object.
+    """
+    try:
+        return msgspec.json.decode(data, type=dict[str, msgspec.Raw])
+    except msgspec.ValidationError:
+        raise FormatError("expected an object") from None
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise FormatError(f"this is not JSON: {error}") from None
 
 
 def plain_json(value: Any) -> Any:
@@ -104,7 +151,7 @@ def plain_json(value: Any) -> Any:
     if not isinstance(value, JsonRecord):
         return msgspec.to_builtins(value)
     written: dict[str, Any] = msgspec.to_builtins(value)
-    written.pop("unknown", None)
+    written.pop(_UNKNOWN, None)
     for encoded, (name, _) in _nested(type(value)).items():
         if encoded in written:
             written[encoded] = plain_json(getattr(value, name))
@@ -127,23 +174,17 @@ def _read_record(kind: type[Record], found: JsonObject) -> Record:
     return msgspec.structs.replace(record, unknown=dict(found.unknown(known)), **inner)
 
 
-def _is_plain(kind: type[JsonRecord], values: Any) -> bool:
-    """Whether objects have only known fields, so that they can be read at once."""
-    known = _known(kind)
-    if type(values) is not list or not all(type(value) is dict and known.issuperset(value) for value in values):
-        return False
-    return all(_is_plain(inside, value.get(name)) for name, (_, inside) in _nested(kind).items() for value in values)
-
-
-def _has_unknown(record: JsonRecord) -> bool:
-    return bool(record.unknown) or any(
-        _has_unknown(inner) for name, _ in _nested(type(record)).values() for inner in getattr(record, name)
-    )
+def _have_unknown(records: Sequence[JsonRecord]) -> bool:
+    """Whether one of some records of one kind, or a record within it, has fields that it does not know."""
+    if any(record.unknown for record in records):
+        return True
+    names = [name for name, _ in _nested(type(records[0])).values()] if records else []
+    return any(_have_unknown(getattr(record, name)) for name in names for record in records)
 
 
 @cache
 def _known(kind: type[JsonRecord]) -> frozenset[str]:
-    return frozenset(kind.__struct_encode_fields__) - {"unknown"}
+    return frozenset(kind.__struct_encode_fields__) - {_UNKNOWN}
 
 
 @cache

@@ -18,7 +18,14 @@ import msgspec
 from skerry.compression import decompress_gzip, decompress_zstd
 from skerry.errors import FormatError, UnsupportedError
 from skerry.iceberg.metadata.json_object import JsonObject
-from skerry.iceberg.metadata.json_records import JsonRecord, decode_json, encode_json, read_records
+from skerry.iceberg.metadata.json_records import (
+    JsonRecord,
+    decode_fields,
+    decode_json,
+    decode_records,
+    encode_json,
+    read_records,
+)
 from skerry.iceberg.metadata.partition_spec import PartitionSpec
 from skerry.iceberg.metadata.schema import Schema
 from skerry.iceberg.metadata.snapshot import (
@@ -42,6 +49,8 @@ _MAX_JSON_BYTES: Final = 16 << 20
 _MAX_JSON_EXPANSION: Final = 32
 """Compressed metadata may expand by this factor plus 16 MiB; writers stay below a factor of 20."""
 _NO_SNAPSHOT: Final = -1
+_IDS: Final = range(-(2**63), 2**64)
+"""Ids of snapshots; a test table of DuckDB has one above 2^63, which Iceberg Java refuses."""
 _VERSION_WITH_ROW_IDS: Final = 3
 _KNOWN: Final = frozenset(
     {
@@ -72,6 +81,14 @@ _KNOWN: Final = frozenset(
         "encryption-keys",
     }
 )
+
+_MANY: Final[dict[str, type[JsonRecord]]] = {
+    "snapshots": Snapshot,
+    "snapshot-log": SnapshotLogEntry,
+    "metadata-log": MetadataLogEntry,
+    "statistics": StatisticsFile,
+    "partition-statistics": PartitionStatisticsFile,
+}
 
 Record = TypeVar("Record", bound=JsonRecord)
 
@@ -106,7 +123,7 @@ def decode_metadata(data: bytes, *, location: str | None = None) -> TableMetadat
         UnsupportedError: Its format version or a type is not supported.
     """
     try:
-        return parse_metadata(decode_json(inflate_metadata(data)))
+        return parse_metadata(_decode(inflate_metadata(data)))
     except FormatError as error:
         error.location = location
         error.message = f"this is not table metadata: {error.message}"
@@ -114,6 +131,16 @@ def decode_metadata(data: bytes, *, location: str | None = None) -> TableMetadat
     except UnsupportedError as error:
         error.location = location
         raise
+
+
+def _decode(data: bytes) -> dict[str, Any]:
+    """The fields of a metadata file; records that are many are made from the text directly."""
+    found: dict[str, Any] = {}
+    for name, text in decode_fields(data).items():
+        kind = _MANY.get(name)
+        records = None if kind is None else decode_records(kind, text)
+        found[name] = decode_json(text) if records is None else records
+    return found
 
 
 def encode_metadata(metadata: TableMetadata, location: str = "") -> bytes:
@@ -152,7 +179,7 @@ def parse_metadata(value: Any, at: str = "") -> TableMetadata:
     specs = _specs(found, is_first=is_first)
     orders = _sort_orders(found, is_first=is_first)
     snapshots = _snapshots(found, version)
-    current = found.long("current-snapshot-id", _NO_SNAPSHOT)
+    current = _current_snapshot_id(found)
     last_partition_id = max(spec.last_assigned_field_id for spec in specs)
     metadata = TableMetadata(
         format_version=version,
@@ -167,13 +194,13 @@ def parse_metadata(value: Any, at: str = "") -> TableMetadata:
         default_spec_id=_integer(found, "default-spec-id", specs[0].spec_id if is_first else None),
         last_partition_id=_integer(found, "last-partition-id", last_partition_id if is_first else None),
         properties=found.strings("properties"),
-        current_snapshot_id=None if current == _NO_SNAPSHOT else current,
+        current_snapshot_id=current,
         snapshots=snapshots,
         snapshot_log=_records(found, "snapshot-log", SnapshotLogEntry),
         metadata_log=_records(found, "metadata-log", MetadataLogEntry),
         sort_orders=orders,
         default_sort_order_id=_integer(found, "default-sort-order-id", orders[0].order_id if is_first else None),
-        refs=_refs(found, None if current == _NO_SNAPSHOT else current),
+        refs=_refs(found, current),
         statistics=_records(found, "statistics", StatisticsFile),
         partition_statistics=_records(found, "partition-statistics", PartitionStatisticsFile),
         next_row_id=_next_row_id(found, snapshots) if version >= _VERSION_WITH_ROW_IDS else None,
@@ -186,6 +213,15 @@ def parse_metadata(value: Any, at: str = "") -> TableMetadata:
 
 def _integer(found: JsonObject, name: str, default: int | None) -> int:
     return found.integer(name) if default is None else found.integer(name, default)
+
+
+def _current_snapshot_id(found: JsonObject) -> int | None:
+    number = found.value.get("current-snapshot-id")
+    if number in (None, _NO_SNAPSHOT):
+        return None
+    if type(number) is not int:
+        found.long("current-snapshot-id")  # says what is wrong
+    return number
 
 
 def _schemas(found: JsonObject, *, is_first: bool) -> tuple[Schema, ...]:
@@ -220,6 +256,8 @@ def _snapshots(found: JsonObject, version: int) -> tuple[Snapshot, ...]:
     """
     snapshots = _records(found, "snapshots", Snapshot)
     for number, snapshot in enumerate(snapshots):
+        if snapshot.snapshot_id not in _IDS:
+            raise found.error(f"snapshots[{number}].snapshot-id", f"expected 64 bits, found {snapshot.snapshot_id}")
         if snapshot.manifest_list is None and snapshot.manifests is None:
             raise found.error(f"snapshots[{number}].manifest-list", "is missing")
     _check_unique(found, "snapshots", "snapshot-id", [snapshot.snapshot_id for snapshot in snapshots])
@@ -231,6 +269,9 @@ def _snapshots(found: JsonObject, version: int) -> tuple[Snapshot, ...]:
 
 
 def _records(found: JsonObject, name: str, kind: type[Record]) -> tuple[Record, ...]:
+    value = found.value.get(name)
+    if isinstance(value, tuple):  # decoded as records
+        return value
     return read_records(kind, found.array(name, []), found.path(name), found.rule)
 
 

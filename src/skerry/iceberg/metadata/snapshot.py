@@ -17,12 +17,16 @@ __all__ = [
     "MetadataLogEntry",
     "Operation",
     "Snapshot",
+    "SnapshotId",
     "SnapshotLogEntry",
     "SnapshotRef",
     "SnapshotRefType",
 ]
 
 MAIN_BRANCH = "main"
+
+SnapshotId = int
+"""The id of a snapshot, checked where snapshots are read; others refer to these."""
 
 
 class Operation(StrEnum):
@@ -58,8 +62,8 @@ class Snapshot(JsonRecord, frozen=True, kw_only=True):
         key_id: The key that its manifest list's key is encrypted with.
     """
 
-    snapshot_id: Long
-    parent_snapshot_id: Long | None = None
+    snapshot_id: SnapshotId
+    parent_snapshot_id: SnapshotId | None = None
     sequence_number: Long | None = None
     timestamp_ms: Long
     manifest_list: str | None = None
@@ -88,7 +92,7 @@ class SnapshotLogEntry(JsonRecord, frozen=True, kw_only=True):
         timestamp_ms: The time, in milliseconds since 1970.
     """
 
-    snapshot_id: Long
+    snapshot_id: SnapshotId
     timestamp_ms: Long
 
 
@@ -115,7 +119,7 @@ class SnapshotRef(JsonRecord, frozen=True, kw_only=True):
         max_ref_age_ms: How old the reference itself may become.
     """
 
-    snapshot_id: Long
+    snapshot_id: SnapshotId
     snapshot_ref_type: SnapshotRefType = msgspec.field(name="type")
     min_snapshots_to_keep: Int | None = None
     max_snapshot_age_ms: Long | None = None

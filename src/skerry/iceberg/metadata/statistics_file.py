@@ -6,6 +6,7 @@ Spec: Iceberg spec, Table Statistics, Partition Statistics.
 from __future__ import annotations
 
 from skerry.iceberg.metadata.json_records import Int, JsonRecord, Long
+from skerry.iceberg.metadata.snapshot import SnapshotId
 
 __all__ = ["BlobMetadata", "PartitionStatisticsFile", "StatisticsFile"]
 
@@ -22,7 +23,7 @@ class BlobMetadata(JsonRecord, frozen=True, kw_only=True):
     """
 
     type: str
-    snapshot_id: Long
+    snapshot_id: SnapshotId
     sequence_number: Long
     fields: tuple[Int, ...]
     properties: dict[str, str] | None = None
@@ -40,7 +41,7 @@ class StatisticsFile(JsonRecord, frozen=True, kw_only=True):
         blob_metadata: Its blobs.
     """
 
-    snapshot_id: Long
+    snapshot_id: SnapshotId
     statistics_path: str
     file_size_in_bytes: Long
     file_footer_size_in_bytes: Long
@@ -57,6 +58,6 @@ class PartitionStatisticsFile(JsonRecord, frozen=True, kw_only=True):
         file_size_in_bytes: Its size.
     """
 
-    snapshot_id: Long
+    snapshot_id: SnapshotId
     statistics_path: str
     file_size_in_bytes: Long
