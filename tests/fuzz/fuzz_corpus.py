@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
@@ -432,7 +433,6 @@ def _rest(folder: Path) -> Iterator[Kind]:
             return next(self.answers, Answer(200, {}, b"{}"))
 
     client = Canned()
-    rest_server.client_of = lambda _: client
     options = {"uri": "http://127.0.0.1:1"}
 
     def opened(*answers: tuple[int, bytes]) -> RestCatalog:
@@ -471,7 +471,12 @@ def _rest(folder: Path) -> Iterator[Kind]:
         ),
     ]
     samples = [json.dumps(sample).encode() for sample, _ in readers]
-    yield Kind("rest-answer", samples, lambda data, index: readers[index][1](data), _JSON, share=200)
+
+    def read(data: bytes, index: int) -> Any:
+        with mock.patch.object(rest_server, "client_of", return_value=client):  # other tests have real servers
+            return readers[index][1](data)
+
+    yield Kind("rest-answer", samples, read, _JSON, share=200)
 
 
 def refused(act: Callable[[], Any]) -> Any:
