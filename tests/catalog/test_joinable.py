@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from click.testing import CliRunner
 from pyiceberg.table.statistics import BlobMetadata, StatisticsFile
 from rivals import peer
-from typer.testing import CliRunner
 
 import skerry
 from skerry.catalog import Catalog

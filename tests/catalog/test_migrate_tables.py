@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from click.testing import CliRunner
 from rivals import Elsewhere
-from typer.testing import CliRunner
 
 import skerry
 from skerry.catalog import table_migrating

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from click.testing import CliRunner
 from pyiceberg.catalog.sql import SqlCatalog
-from typer.testing import CliRunner
 
 import skerry
 from skerry.catalog import relocating

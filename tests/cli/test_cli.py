@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 import skerry
 from skerry.cli.app import app
@@ -333,6 +333,7 @@ def test_mistakes_are_answered_in_one_line_with_the_nearest_name(run, arguments,
         (["show", "nyc.flights", "snapshot"], "'snapshots'"),
         (["scan"], "Missing argument"),
         (["scan", "nyc.flights", "-n", "-1"], "--limit"),
+        (["scan", "nyc.flights", "--as-of", "yesterday"], "'yesterday' is not a time"),
         (["ls", "-p", "s3.endpoint"], "'s3.endpoint' is not of the form KEY=VALUE"),
         (["ingest", "a.csv", "ns.t", "--partition-by", "day"], "needs --create"),
     ],
@@ -419,12 +420,12 @@ def test_the_shell_completes_names_of_tables(warehouse, words):
     environment = {
         **os.environ,
         "SKERRY_WAREHOUSE": str(warehouse),
-        "_SKERRY_COMPLETE": "complete_bash",
+        "_SKERRY_COMPLETE": "bash_complete",
         "COMP_WORDS": words,
         "COMP_CWORD": "2",
     }
     result = subprocess.run([SKERRY], capture_output=True, text=True, check=False, env=environment)
-    assert "nyc.flights" in result.stdout.split()
+    assert "plain,nyc.flights" in result.stdout.split()
 
 
 def test_an_output_that_cannot_be_written_is_called_so(warehouse):

@@ -6,7 +6,7 @@ import json
 from itertools import pairwise
 from pathlib import Path
 
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from skerry.cli.app import app
 

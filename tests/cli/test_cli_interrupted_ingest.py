@@ -29,7 +29,7 @@ def test_a_new_table_goes_again_unless_rows_have_landed(without_spark, tmp_path,
     monkeypatch.setattr(skerry.spark, "ingest", land)
     warehouse = tmp_path / "warehouse"
     with pytest.raises(BaseException) as raised:  # the command turns an interrupt into its exit
-        ingest(without_spark, "a.t", create=True, warehouse=str(warehouse))
+        ingest([without_spark, "a.t", "--create", "--warehouse", str(warehouse)])
     assert isinstance(raised.value, (KeyboardInterrupt, SystemExit, OSError))
     assert skerry.connect(warehouse).table_exists("a.t") == lands
     assert lands or not list(warehouse.rglob("*.metadata.json"))

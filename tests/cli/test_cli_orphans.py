@@ -7,7 +7,7 @@ import os
 
 import pyarrow as pa
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 import skerry
 from skerry.cli.app import app

@@ -43,4 +43,4 @@ def main() -> None:
             stream.reconfigure(errors="replace")  # a character that the output's encoding lacks must not fail a command
     from skerry.cli.app import app
 
-    app()
+    app(prog_name="skerry")

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Annotated
 
-import typer
+import click
 
 from skerry.cli.display import count, print_json
-from skerry.cli.options import AsJson, Columns, Properties, TableName, Warehouse, open_table, split_names
+from skerry.cli.options import catalog_options, columns_option, json_option, open_table, split_names, table_argument
 from skerry.table.work.progress import show_progress
 
 __all__ = ["analyze"]
 
 
+@click.command()
+@table_argument
+@columns_option
+@click.option("--full", is_flag=True, help="Sketch all files again.")
+@catalog_options
+@json_option
 def analyze(
-    table: TableName,
-    columns: Columns = None,
-    full: Annotated[bool, typer.Option("--full", help="Sketch all files again.")] = False,
-    warehouse: Warehouse = "warehouse",
-    properties: Properties = None,
-    as_json: AsJson = False,
+    table: str, columns: tuple[str, ...], full: bool, warehouse: str, properties: tuple[str, ...], as_json: bool
 ) -> None:
     """Sketch the rows that other writers have added, and publish sketches of all rows.
 

@@ -2,57 +2,51 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
+import click
 
 from skerry._version import __version__
-from skerry.cli.analyze import analyze
-from skerry.cli.changing import delete, upsert
-from skerry.cli.compact import compact
-from skerry.cli.expire import expire
-from skerry.cli.explain import explain
+from skerry.cli.commands import LazyCommands
 from skerry.cli.failures import ReportingGroup
-from skerry.cli.health import health
-from skerry.cli.ingest import ingest
-from skerry.cli.inspect import inspect
-from skerry.cli.joinable import joinable
-from skerry.cli.listing import ls, show
-from skerry.cli.migrate import migrate
-from skerry.cli.orphans import remove_orphans
-from skerry.cli.refs import refs
-from skerry.cli.relocate import relocate
-from skerry.cli.rewrite import rewrite_deletes, rewrite_manifests
-from skerry.cli.scan import scan
-from skerry.cli.stats import stats
 
 __all__ = ["app"]
 
-app = typer.Typer(
-    name="skerry",
-    cls=ReportingGroup,
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+_COMMANDS = LazyCommands(
+    {
+        "ingest": "skerry.cli.ingest",
+        "ls": "skerry.cli.listing",
+        "show": "skerry.cli.listing",
+        "stats": "skerry.cli.stats",
+        "health": "skerry.cli.health",
+        "analyze": "skerry.cli.analyze",
+        "scan": "skerry.cli.scan",
+        "delete": "skerry.cli.changing",
+        "upsert": "skerry.cli.changing",
+        "compact": "skerry.cli.compact",
+        "expire": "skerry.cli.expire",
+        "remove-orphans": "skerry.cli.orphans",
+        "rewrite-manifests": "skerry.cli.rewrite",
+        "rewrite-deletes": "skerry.cli.rewrite",
+        "migrate": "skerry.cli.migrate",
+        "relocate": "skerry.cli.relocate",
+        "joinable": "skerry.cli.joinable",
+        "explain": "skerry.cli.explain",
+        "inspect": "skerry.cli.inspect",
+        "refs": "skerry.cli.refs",
+    }
 )
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        print(f"skerry {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _options(
-    debug: Annotated[
-        bool, typer.Option("--debug", envvar="SKERRY_DEBUG", help="Also print the traceback of an error.")
-    ] = False,
-    version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
-    ] = False,
-) -> None:
+@click.group(
+    cls=ReportingGroup,
+    name="skerry",
+    commands=_COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
+)
+@click.option(
+    "--debug", is_flag=True, envvar="SKERRY_DEBUG", show_envvar=True, help="Also print the traceback of an error."
+)
+@click.version_option(__version__, message="skerry %(version)s", help="Print the version.")
+def app(debug: bool) -> None:
     """Lakehouse tables whose statistics arrive with their rows.
 
     Results are tables in a terminal, tab-separated values in a pipe, and JSON with --json.
@@ -60,28 +54,3 @@ def _options(
     Exit codes: 0 done, 1 failed, 2 wrong usage, 3 conflict with another writer (nothing changed, try again), 4 outcome
     of a commit unknown (look at the table first).
     """
-
-
-for _command in (
-    ingest,
-    ls,
-    show,
-    stats,
-    health,
-    analyze,
-    scan,
-    delete,
-    upsert,
-    compact,
-    expire,
-    remove_orphans,
-    rewrite_manifests,
-    rewrite_deletes,
-    migrate,
-    relocate,
-    joinable,
-    explain,
-    inspect,
-):
-    app.command()(_command)
-app.add_typer(refs, name="refs")

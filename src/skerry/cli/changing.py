@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
 from skerry.cli.display import count, print_json
-from skerry.cli.options import AsJson, Properties, Ref, TableName, Warehouse, open_table, split_names
+from skerry.cli.options import catalog_options, json_option, open_table, ref_option, split_names, table_argument
 from skerry.table.work.progress import show_progress
 
 if TYPE_CHECKING:
@@ -20,16 +20,15 @@ if TYPE_CHECKING:
 __all__ = ["delete", "upsert"]
 
 
+@click.command()
+@table_argument
+@click.option("--where", required=True, metavar="CONDITION", help="The rows for which this SQL condition is true.")
+@ref_option
+@click.option("--dry-run", is_flag=True, help="Only say how many rows would be deleted.")
+@catalog_options
+@json_option
 def delete(
-    table: TableName,
-    where: Annotated[
-        str, typer.Option("--where", metavar="CONDITION", help="The rows for which this SQL condition is true.")
-    ],
-    ref: Ref = "main",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say how many rows would be deleted.")] = False,
-    warehouse: Warehouse = "warehouse",
-    properties: Properties = None,
-    as_json: AsJson = False,
+    table: str, where: str, ref: str, dry_run: bool, warehouse: str, properties: tuple[str, ...], as_json: bool
 ) -> None:
     """Delete rows.
 
@@ -48,20 +47,27 @@ def delete(
     _print(opened.name, done, as_json)
 
 
+@click.command()
+@table_argument
+@click.argument(
+    "source",
+    type=click.Path(exists=True, path_type=Path),
+    help="A file or folder of Parquet, ORC, Arrow, CSV or JSON lines, by extension.",
+)
+@click.option("--on", multiple=True, required=True, metavar="COLUMN,COLUMN", help="The key columns.")
+@click.option("--blind", is_flag=True, help="Do not read the table: delete keys whether they exist or not.")
+@ref_option
+@catalog_options
+@json_option
 def upsert(
-    table: TableName,
-    source: Annotated[
-        Path,
-        typer.Argument(exists=True, help="A file or folder of Parquet, ORC, Arrow, CSV or JSON lines, by extension."),
-    ],
-    on: Annotated[list[str], typer.Option("--on", metavar="COLUMN,COLUMN", help="The key columns.")],
-    blind: Annotated[
-        bool, typer.Option("--blind", help="Do not read the table: delete keys whether they exist or not.")
-    ] = False,
-    ref: Ref = "main",
-    warehouse: Warehouse = "warehouse",
-    properties: Properties = None,
-    as_json: AsJson = False,
+    table: str,
+    source: Path,
+    on: tuple[str, ...],
+    blind: bool,
+    ref: str,
+    warehouse: str,
+    properties: tuple[str, ...],
+    as_json: bool,
 ) -> None:
     """Update the rows that have the same keys as the new rows, and insert the others.
 

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+import click
 
 from skerry.cli.display import count, print_json, size
-from skerry.cli.options import AsJson, DryRun, Properties, Ref, TableName, Warehouse, open_table, split_names
+from skerry.cli.options import (
+    catalog_options,
+    dry_run_option,
+    json_option,
+    open_table,
+    ref_option,
+    split_names,
+    table_argument,
+)
 from skerry.table.work.progress import show_progress
 
 if TYPE_CHECKING:
@@ -17,34 +25,39 @@ if TYPE_CHECKING:
 __all__ = ["compact"]
 
 
+@click.command()
+@table_argument
+@click.option("--where", metavar="CONDITION", help="Only files that may hold rows for which this is true.")
+@click.option("--sort-by", multiple=True, metavar="COLUMN,COLUMN", help="Rewrite all files, sorted by these columns.")
+@click.option(
+    "--z-order", multiple=True, metavar="COLUMN,COLUMN", help="Rewrite all files, clustered along a Z-order curve."
+)
+@click.option(
+    "--target-size", type=click.IntRange(min=1), metavar="BYTES", help="The target size of files; default: the table's."
+)
+@click.option(
+    "--min-files", type=click.IntRange(min=2), default=5, help="Rewrite small files if a partition has this many."
+)
+@click.option("--keep-deletes", is_flag=True, help="Do not rewrite files only to apply their deletes.")
+@click.option("--all", "full", is_flag=True, help="Rewrite every file.")
+@ref_option
+@dry_run_option
+@catalog_options
+@json_option
 def compact(
-    table: TableName,
-    where: Annotated[
-        str | None,
-        typer.Option("--where", metavar="CONDITION", help="Only files that may hold rows for which this is true."),
-    ] = None,
-    sort_by: Annotated[
-        list[str] | None,
-        typer.Option("--sort-by", metavar="COLUMN,COLUMN", help="Rewrite all files, sorted by these columns."),
-    ] = None,
-    z_order: Annotated[
-        list[str] | None,
-        typer.Option("--z-order", metavar="COLUMN,COLUMN", help="Rewrite all files, clustered along a Z-order curve."),
-    ] = None,
-    target_size: Annotated[
-        int | None,
-        typer.Option("--target-size", metavar="BYTES", min=1, help="The target size of files; default: the table's."),
-    ] = None,
-    min_files: Annotated[int, typer.Option(min=2, help="Rewrite small files if a partition has this many.")] = 5,
-    keep_deletes: Annotated[
-        bool, typer.Option("--keep-deletes", help="Do not rewrite files only to apply their deletes.")
-    ] = False,
-    full: Annotated[bool, typer.Option("--all", help="Rewrite every file.")] = False,
-    ref: Ref = "main",
-    dry_run: DryRun = False,
-    warehouse: Warehouse = "warehouse",
-    properties: Properties = None,
-    as_json: AsJson = False,
+    table: str,
+    where: str | None,
+    sort_by: tuple[str, ...],
+    z_order: tuple[str, ...],
+    target_size: int | None,
+    min_files: int,
+    keep_deletes: bool,
+    full: bool,
+    ref: str,
+    dry_run: bool,
+    warehouse: str,
+    properties: tuple[str, ...],
+    as_json: bool,
 ) -> None:
     """Rewrite many data files as a few, with their deletes applied.
 

@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
+import click
 
 from skerry.cli.display import count, print_json, size
-from skerry.cli.options import AsJson, DryRun, Properties, TableName, Warehouse, moment_of, open_table
+from skerry.cli.options import catalog_options, dry_run_option, json_option, moment_of, open_table, table_argument
 from skerry.table.work.progress import show_progress
 
 __all__ = ["expire"]
 
 
+@click.command()
+@table_argument
+@click.option("--keep-last", type=click.IntRange(min=1), metavar="N", help="Keep each branch's newest N, however old.")
+@click.option("--older-than", metavar="TIME|AGE", help="Only snapshots older than a time or an age such as 7d.")
+@dry_run_option
+@catalog_options
+@json_option
 def expire(
-    table: TableName,
-    keep_last: Annotated[
-        int | None, typer.Option("--keep-last", metavar="N", min=1, help="Keep each branch's newest N, however old.")
-    ] = None,
-    older_than: Annotated[
-        str | None,
-        typer.Option("--older-than", metavar="TIME|AGE", help="Only snapshots older than a time or an age such as 7d."),
-    ] = None,
-    dry_run: DryRun = False,
-    warehouse: Warehouse = "warehouse",
-    properties: Properties = None,
-    as_json: AsJson = False,
+    table: str,
+    keep_last: int | None,
+    older_than: str | None,
+    dry_run: bool,
+    warehouse: str,
+    properties: tuple[str, ...],
+    as_json: bool,
 ) -> None:
     """Remove old snapshots, and delete the files that only they reference.
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
 from skerry.cli.display import print_json
-from skerry.cli.options import AsJson, Properties, Warehouse, open_catalog
+from skerry.cli.options import catalog_options, json_option, open_catalog
 
 if TYPE_CHECKING:
     from skerry.planner.explanation import QueryPlan, SelectPlan
@@ -19,12 +19,11 @@ if TYPE_CHECKING:
 __all__ = ["explain"]
 
 
-def explain(
-    query: Annotated[str, typer.Argument(metavar="SQL", help="The query; - reads it from standard input.")],
-    warehouse: Warehouse = "warehouse",
-    properties: Properties = None,
-    as_json: AsJson = False,
-) -> None:
+@click.command()
+@click.argument("query", metavar="SQL", help="The query; - reads it from standard input.")
+@catalog_options
+@json_option
+def explain(query: str, warehouse: str, properties: tuple[str, ...], as_json: bool) -> None:
     """Print how many rows the conditions and joins of a query leave, and the join order with the fewest rows.
 
     Only statistics are used: no data file is read. Every number comes with its bounds. `skerry scan --explain` shows

@@ -8,9 +8,9 @@ import sys
 import traceback
 from typing import Any
 
-import typer
-from typer.core import TyperGroup
+import click
 
+from skerry.cli.commands import OrderedGroup
 from skerry.errors import CommitUnknownError, ConflictError, SkerryError
 
 __all__ = ["ReportingGroup"]
@@ -18,10 +18,10 @@ __all__ = ["ReportingGroup"]
 FAILED, CONFLICT, UNKNOWN, INTERRUPTED, PIPE_CLOSED = 1, 3, 4, 130, 141
 
 
-class ReportingGroup(TyperGroup):
+class ReportingGroup(OrderedGroup):
     """The group of all commands: reports skerry's errors as one line on standard error and an exit code."""
 
-    def invoke(self, ctx: Any) -> Any:
+    def invoke(self, ctx: click.Context) -> Any:
         """Run the named command."""
         try:
             result = super().invoke(ctx)
@@ -38,12 +38,12 @@ class ReportingGroup(TyperGroup):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             if code != PIPE_CLOSED:
                 _report(error)
-            raise typer.Exit(code) from None
+            raise click.exceptions.Exit(code) from None
 
 
 def _exit_code(error: BaseException) -> int | None:
-    """The exit code of an error; None for errors that Typer reports itself, such as wrong usage."""
-    if isinstance(error, typer.Exit | typer.Abort) or hasattr(error, "show"):
+    """The exit code of an error; None for those that click reports itself, such as wrong usage."""
+    if isinstance(error, click.ClickException | click.Abort | click.exceptions.Exit):
         return None
     for kind, code in _CODES:
         if isinstance(error, kind):
@@ -74,5 +74,5 @@ def _report(error: BaseException) -> None:
         message = f"the output cannot be written: {error.strerror}"
     else:
         message = f"{type(error).__name__}: {error} (unexpected; skerry --debug … prints the traceback)"
-    typer.secho("error: ", fg=typer.colors.RED, bold=True, err=True, nl=False)
-    typer.echo(" ".join(message.split()), err=True)
+    click.secho("error: ", fg="red", bold=True, err=True, nl=False)
+    click.echo(" ".join(message.split()), err=True)

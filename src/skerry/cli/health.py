@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
 from skerry.cli.display import Field, count, is_terminal, print_records
-from skerry.cli.options import AsJson, Properties, TableName, Warehouse, open_table
+from skerry.cli.options import catalog_options, json_option, open_table, table_argument
 
 if TYPE_CHECKING:
     from skerry.table.inspection.health import Finding
@@ -15,15 +15,16 @@ if TYPE_CHECKING:
 __all__ = ["health"]
 
 
-def health(
-    table: TableName,
-    orphans: Annotated[
-        bool, typer.Option(help="Estimate orphans, which lists the table's folder and reads all manifests.")
-    ] = True,
-    warehouse: Warehouse = "warehouse",
-    properties: Properties = None,
-    as_json: AsJson = False,
-) -> None:
+@click.command()
+@table_argument
+@click.option(
+    "--orphans/--no-orphans",
+    default=True,
+    help="Estimate orphans, which lists the table's folder and reads all manifests.",
+)
+@catalog_options
+@json_option
+def health(table: str, orphans: bool, warehouse: str, properties: tuple[str, ...], as_json: bool) -> None:
     """Check a table: small files, deletes, skew, statistics, snapshots, metadata, orphans."""
     opened = open_table(table, warehouse, properties)
     found = opened.health(orphans=orphans)

@@ -6,12 +6,12 @@ import dataclasses
 import os
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+import click
 
 from skerry.cli.display import count, print_json, size
-from skerry.cli.options import AsJson, Properties, TableName, Warehouse, key_values, open_catalog
+from skerry.cli.options import catalog_options, complete_path, json_option, key_values, open_catalog, table_argument
 from skerry.errors import NotFoundError
 from skerry.table.work.progress import show_progress
 
@@ -24,45 +24,50 @@ if TYPE_CHECKING:
 __all__ = ["ingest"]
 
 
+@click.command()
+@click.argument("source", shell_complete=complete_path, help="A file, a folder, or a glob in quotes.")
+@table_argument
+@click.option("--format", "-f", help="csv, json, parquet or orc; default: by the file's extension.")
+@click.option(
+    "--option", "-o", "options", multiple=True, metavar="KEY=VALUE", help="An option of Spark's reader; repeatable."
+)
+@click.option("--create", is_flag=True, help="Create the table from the source if it does not exist.")
+@click.option("--partition-by", multiple=True, metavar="TRANSFORM", help="For --create: month(time), bucket(16, id), …")
+@click.option("--sort-by", multiple=True, metavar="COLUMN", help="For --create: order of rows in files.")
+@click.option(
+    "--table-property",
+    "table_properties",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="For --create: a table property; repeatable.",
+)
+@click.option("--ref", default="main", help="The branch to append to.")
+@click.option("--master", default="local[*]", help="The Spark master.")
+@click.option("--spark-config", multiple=True, metavar="KEY=VALUE", help="A Spark setting; repeatable.")
+@catalog_options
+@json_option
 def ingest(
-    source: Annotated[str, typer.Argument(help="A file, a folder, or a glob in quotes.")],
-    table: TableName,
-    format: Annotated[
-        str | None, typer.Option("--format", "-f", help="csv, json, parquet or orc; default: by the file's extension.")
-    ] = None,
-    options: Annotated[
-        list[str] | None,
-        typer.Option("--option", "-o", metavar="KEY=VALUE", help="An option of Spark's reader; repeatable."),
-    ] = None,
-    create: Annotated[
-        bool, typer.Option("--create", help="Create the table from the source if it does not exist.")
-    ] = False,
-    partition_by: Annotated[
-        list[str] | None,
-        typer.Option("--partition-by", metavar="TRANSFORM", help="For --create: month(time), bucket(16, id), …"),
-    ] = None,
-    sort_by: Annotated[
-        list[str] | None, typer.Option("--sort-by", metavar="COLUMN", help="For --create: order of rows in files.")
-    ] = None,
-    table_properties: Annotated[
-        list[str] | None,
-        typer.Option("--table-property", metavar="KEY=VALUE", help="For --create: a table property; repeatable."),
-    ] = None,
-    ref: Annotated[str, typer.Option(help="The branch to append to.")] = "main",
-    master: Annotated[str, typer.Option(help="The Spark master.")] = "local[*]",
-    spark_config: Annotated[
-        list[str] | None, typer.Option("--spark-config", metavar="KEY=VALUE", help="A Spark setting; repeatable.")
-    ] = None,
-    warehouse: Warehouse = "warehouse",
-    properties: Properties = None,
-    as_json: AsJson = False,
+    source: str,
+    table: str,
+    format: str | None,
+    options: tuple[str, ...],
+    create: bool,
+    partition_by: tuple[str, ...],
+    sort_by: tuple[str, ...],
+    table_properties: tuple[str, ...],
+    ref: str,
+    master: str,
+    spark_config: tuple[str, ...],
+    warehouse: str,
+    properties: tuple[str, ...],
+    as_json: bool,
 ) -> None:
     """Append files to a table, with their statistics in the same commit.
 
     Either all rows are committed or none: a row that does not fit is reported with file, line, column and value.
     """
     if not create and (partition_by or sort_by or table_properties):
-        raise typer.BadParameter("needs --create", param_hint="--partition-by, --sort-by, --table-property")
+        raise click.BadParameter("needs --create", param_hint="--partition-by, --sort-by, --table-property")
     read_options = key_values(options, "--option")
     wanted_properties = key_values(table_properties, "--table-property")
     config = key_values(spark_config, "--spark-config")
@@ -90,7 +95,7 @@ def ingest(
     _print_summary(summary, table, as_json)
 
 
-def _find(table: str, warehouse: str, properties: list[str] | None, create: bool) -> tuple[Catalog, Table | None]:
+def _find(table: str, warehouse: str, properties: tuple[str, ...], create: bool) -> tuple[Catalog, Table | None]:
     """Return the catalog and the table; None for a table that is to be created."""
     try:
         catalog = open_catalog(warehouse, properties, create=create)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
 from skerry.cli.display import is_terminal, print_json, to_json
-from skerry.cli.options import AsJson, Columns, Warehouse, key_values, open_table, split_names
+from skerry.cli.options import columns_option, json_option, key_values, open_table, split_names, warehouse_option
 from skerry.cli.rows import TERMINAL_ROWS, print_rows
 
 if TYPE_CHECKING:
@@ -16,42 +16,43 @@ if TYPE_CHECKING:
 __all__ = ["inspect"]
 
 
+@click.command()
+@click.argument(
+    "what", metavar="FILE | TABLE", help="An Amudai shard (path or URL of its root file), or namespace.name."
+)
+@click.argument(
+    "metadata_table",
+    required=False,
+    metavar="[METADATA]",
+    help="Of a table: snapshots, history, refs, properties, metadata_log, statistics, files, all_files, "
+    "entries, manifests, partitions or position_deletes.",
+)
+@click.option("--where", metavar="CONDITION", help="Only rows for which this SQL condition is true.")
+@columns_option
+@click.option("--limit", "-n", type=click.IntRange(min=0), help="At most this many rows; default in a terminal: 20.")
+@click.option("--snapshot", type=int, help="Of this snapshot.")
+@click.option("--ref", help="Of the tip of this branch or tag.")
+@warehouse_option
+@click.option(
+    "--property",
+    "-p",
+    "properties",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A catalog property, or a storage option of a file, such as s3.endpoint=…; repeatable.",
+)
+@json_option
 def inspect(
-    what: Annotated[
-        str,
-        typer.Argument(
-            metavar="FILE | TABLE", help="An Amudai shard (path or URL of its root file), or namespace.name."
-        ),
-    ],
-    metadata_table: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[METADATA]",
-            help="Of a table: snapshots, history, refs, properties, metadata_log, statistics, files, all_files, "
-            "entries, manifests, partitions or position_deletes.",
-        ),
-    ] = None,
-    where: Annotated[
-        str | None, typer.Option("--where", metavar="CONDITION", help="Only rows for which this SQL condition is true.")
-    ] = None,
-    columns: Columns = None,
-    limit: Annotated[
-        int | None,
-        typer.Option("--limit", "-n", min=0, help="At most this many rows; default in a terminal: 20."),
-    ] = None,
-    snapshot: Annotated[int | None, typer.Option(help="Of this snapshot.")] = None,
-    ref: Annotated[str | None, typer.Option(help="Of the tip of this branch or tag.")] = None,
-    warehouse: Warehouse = "warehouse",
-    properties: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--property",
-            "-p",
-            metavar="KEY=VALUE",
-            help="A catalog property, or a storage option of a file, such as s3.endpoint=…; repeatable.",
-        ),
-    ] = None,
-    as_json: AsJson = False,
+    what: str,
+    metadata_table: str | None,
+    where: str | None,
+    columns: tuple[str, ...],
+    limit: int | None,
+    snapshot: int | None,
+    ref: str | None,
+    warehouse: str,
+    properties: tuple[str, ...],
+    as_json: bool,
 ) -> None:
     """Show a metadata table of a table, or the tree of a shard.
 

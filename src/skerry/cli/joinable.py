@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
 from skerry.cli.display import Field, count, print_records
-from skerry.cli.options import AsJson, Properties, TableName, Warehouse, open_catalog
+from skerry.cli.options import catalog_options, json_option, open_catalog, table_argument
 
 if TYPE_CHECKING:
     from skerry.table.statistics.joinable import JoinableColumn, JoinableColumns
@@ -17,17 +17,26 @@ if TYPE_CHECKING:
 __all__ = ["joinable"]
 
 
+@click.command()
+@table_argument
+@click.argument("column", help="The column; a.b is a field of a struct.")
+@click.option(
+    "--min-containment",
+    type=click.FloatRange(min=0.0, max=1.0),
+    default=0.1,
+    help="Leave out columns with less containment both ways.",
+)
+@click.option("--limit", "-n", type=click.IntRange(min=1), help="At most this many columns.")
+@catalog_options
+@json_option
 def joinable(
-    table: TableName,
-    column: Annotated[str, typer.Argument(help="The column; a.b is a field of a struct.")],
-    min_containment: Annotated[
-        float,
-        typer.Option("--min-containment", min=0.0, max=1.0, help="Leave out columns with less containment both ways."),
-    ] = 0.1,
-    limit: Annotated[int | None, typer.Option("--limit", "-n", min=1, help="At most this many columns.")] = None,
-    warehouse: Warehouse = "warehouse",
-    properties: Properties = None,
-    as_json: AsJson = False,
+    table: str,
+    column: str,
+    min_containment: float,
+    limit: int | None,
+    warehouse: str,
+    properties: tuple[str, ...],
+    as_json: bool,
 ) -> None:
     """Find columns of all tables that could be joined with a column, from sketches alone.
 

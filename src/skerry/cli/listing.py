@@ -6,12 +6,12 @@ import datetime
 import re
 from collections import Counter
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
 from skerry.cli.display import Field, count, is_terminal, moment, print_json, print_records, size, text
-from skerry.cli.options import AsJson, Properties, TableName, Warehouse, open_catalog, open_table
+from skerry.cli.options import catalog_options, json_option, open_catalog, open_table, table_argument
 from skerry.errors import SkerryError
 
 if TYPE_CHECKING:
@@ -23,12 +23,11 @@ _UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _SHOWN = 10  # snapshots and files of a table, unless a section is asked for
 
 
-def ls(
-    namespace: Annotated[str | None, typer.Argument(help="Only the tables of this namespace.")] = None,
-    warehouse: Warehouse = "warehouse",
-    properties: Properties = None,
-    as_json: AsJson = False,
-) -> None:
+@click.command()
+@click.argument("namespace", required=False, help="Only the tables of this namespace.")
+@catalog_options
+@json_option
+def ls(namespace: str | None, warehouse: str, properties: tuple[str, ...], as_json: bool) -> None:
     """List tables with rows, size and freshness of the statistics."""
     catalog = open_catalog(warehouse, properties)
     records = [_describe_any(catalog, name) for name in catalog.list_tables(namespace)]
@@ -96,17 +95,19 @@ class Section(StrEnum):
     PROPERTIES = "properties"
 
 
-def show(
-    table: TableName,
-    section: Annotated[Section | None, typer.Argument(help="Only this section, complete.")] = None,
-    warehouse: Warehouse = "warehouse",
-    properties: Properties = None,
-    as_json: AsJson = False,
-) -> None:
+@click.command()
+@table_argument
+@click.argument(
+    "section", type=click.Choice([part.value for part in Section]), required=False, help="Only this section, complete."
+)
+@catalog_options
+@json_option
+def show(table: str, section: str | None, warehouse: str, properties: tuple[str, ...], as_json: bool) -> None:
     """Show a table: schema, partitions, snapshots, files."""
     opened = open_table(table, warehouse, properties)
     if section is not None:
-        print_records(_RECORDS[section](opened), _FIELDS[section], as_json=as_json)
+        part = Section(section)
+        print_records(_RECORDS[part](opened), _FIELDS[part], as_json=as_json)
         return
     head = _head(opened)
     if as_json:
@@ -147,7 +148,7 @@ def _print_head(head: dict[str, Any]) -> None:
     for name, value in shown.items():
         if value:
             label = f"{name:<11}"
-            print(typer.style(label, dim=True) + value if is_terminal() else f"{name}\t{value}")
+            print(click.style(label, dim=True) + value if is_terminal() else f"{name}\t{value}")
 
 
 def _schema(table: Table) -> list[dict[str, Any]]:

@@ -3,39 +3,45 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated
 
-import typer
+import click
 
 from skerry.cli.display import count, print_json, size
-from skerry.cli.options import AsJson, Properties, Warehouse, key_values, open_catalog
+from skerry.cli.options import catalog_options, complete_path, json_option, key_values, open_catalog
 from skerry.table.work.progress import show_progress
 
 __all__ = ["migrate"]
 
 
+@click.command()
+@click.argument(
+    "source", shell_complete=complete_path, help="A folder to turn into a table; or a table as namespace.name."
+)
+@click.argument("table", required=False, help="For a folder: the new table, as namespace.name.")
+@click.option("--to", metavar="FORMAT", help="For a table: its new format, iceberg or paimon.")
+@click.option("--unpartitioned", is_flag=True, help="For --to paimon: without partition keys.")
+@click.option("--format-version", type=click.IntRange(min=1, max=3), metavar="N", help="Version of the Iceberg format.")
+@click.option(
+    "--table-property",
+    "table_properties",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A property of the table; repeatable.",
+)
+@click.option("--dry-run", is_flag=True, help="Only show what the table would be.")
+@catalog_options
+@json_option
 def migrate(
-    source: Annotated[str, typer.Argument(help="A folder to turn into a table; or a table as namespace.name.")],
-    table: Annotated[
-        str | None, typer.Argument(help="For a folder: the new table, as namespace.name.", show_default=False)
-    ] = None,
-    to: Annotated[
-        str | None, typer.Option("--to", metavar="FORMAT", help="For a table: its new format, iceberg or paimon.")
-    ] = None,
-    unpartitioned: Annotated[
-        bool, typer.Option("--unpartitioned", help="For --to paimon: without partition keys.")
-    ] = False,
-    format_version: Annotated[
-        int | None, typer.Option("--format-version", metavar="N", min=1, max=3, help="Version of the Iceberg format.")
-    ] = None,
-    table_properties: Annotated[
-        list[str] | None,
-        typer.Option("--table-property", metavar="KEY=VALUE", help="A property of the table; repeatable."),
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what the table would be.")] = False,
-    warehouse: Warehouse = "warehouse",
-    properties: Properties = None,
-    as_json: AsJson = False,
+    source: str,
+    table: str | None,
+    to: str | None,
+    unpartitioned: bool,
+    format_version: int | None,
+    table_properties: tuple[str, ...],
+    dry_run: bool,
+    warehouse: str,
+    properties: tuple[str, ...],
+    as_json: bool,
 ) -> None:
     """Turn a folder of Parquet files into a table, or a table into one of the other format, without rewriting data.
 
@@ -47,7 +53,7 @@ def migrate(
     iceberg` does the reverse. The newest snapshot is migrated, with its statistics. Stop all writers first.
     """
     if (table is None) == (to is None):
-        raise typer.BadParameter("give either the new table of a folder, or --to FORMAT for a table")
+        raise click.BadParameter("give either the new table of a folder, or --to FORMAT for a table")
     catalog = open_catalog(warehouse, properties, create=table is not None and not dry_run)
     name, folder = (source, None) if table is None else (table, source)
     if folder is not None and "://" not in folder:

@@ -5,34 +5,38 @@ from __future__ import annotations
 import csv
 import datetime
 import re
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from skerry.catalog import Catalog, Table
 
 __all__ = [
-    "AsJson",
-    "Columns",
-    "DryRun",
-    "Properties",
-    "Ref",
-    "TableName",
-    "Warehouse",
+    "MOMENT",
+    "catalog_options",
+    "columns_option",
+    "complete_path",
+    "dry_run_option",
+    "json_option",
     "key_values",
     "moment_of",
     "open_catalog",
     "open_table",
+    "properties_option",
+    "ref_option",
     "split_names",
+    "table_argument",
+    "warehouse_option",
 ]
 
 DEFAULT_WAREHOUSE = "warehouse"
 
 
-def open_catalog(
-    warehouse: str, properties: list[str] | None, *, create: bool = False, named_by: str = "-w"
-) -> Catalog:
+def open_catalog(warehouse: str, properties: Sequence[str], *, create: bool = False, named_by: str = "-w") -> Catalog:
     """Open the catalog that the options name.
 
     Args:
@@ -54,7 +58,7 @@ def open_catalog(
         raise
 
 
-def open_table(name: str, warehouse: str, properties: list[str] | None) -> Table:
+def open_table(name: str, warehouse: str, properties: Sequence[str]) -> Table:
     """Load the table that the arguments name.
 
     Raises:
@@ -63,13 +67,13 @@ def open_table(name: str, warehouse: str, properties: list[str] | None) -> Table
     return open_catalog(warehouse, properties).load_table(name)
 
 
-def key_values(texts: list[str] | None, option: str) -> dict[str, str]:
+def key_values(texts: Sequence[str], option: str) -> dict[str, str]:
     """Parse repeated `KEY=VALUE` options."""
     pairs = {}
-    for text in texts or ():
+    for text in texts:
         key, separator, value = text.partition("=")
         if not separator or not key:
-            raise typer.BadParameter(f"{text!r} is not of the form KEY=VALUE", param_hint=option)
+            raise click.BadParameter(f"{text!r} is not of the form KEY=VALUE", param_hint=option)
         pairs[key] = value
     return pairs
 
@@ -83,47 +87,76 @@ def moment_of(text: str, option: str) -> datetime.datetime:
     try:
         return datetime.datetime.fromisoformat(text).astimezone()
     except ValueError:
-        raise typer.BadParameter(f"{text!r} is neither a time nor an age such as 7d", param_hint=option) from None
+        raise click.BadParameter(f"{text!r} is neither a time nor an age such as 7d", param_hint=option) from None
 
 
-def split_names(texts: list[str] | None) -> list[str]:
+def split_names(texts: Sequence[str]) -> list[str]:
     """Parse repeated options that separate names by commas; a name with a comma is put in double quotes."""
-    return [name for row in csv.reader(texts or (), skipinitialspace=True) for name in row if name]
+    return [name for row in csv.reader(texts, skipinitialspace=True) for name in row if name]
 
 
-def _complete_table(ctx: typer.Context, incomplete: str) -> list[str]:
+def _complete_table(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """Complete names of tables in a shell; none if the catalog cannot be asked."""
     try:
         params = ctx.params
-        catalog = open_catalog(params.get("warehouse") or DEFAULT_WAREHOUSE, params.get("properties"))
+        catalog = open_catalog(params.get("warehouse") or DEFAULT_WAREHOUSE, params.get("properties") or ())
         return [name for name in catalog.list_tables() if name.startswith(incomplete)]
     except Exception:  # noqa: BLE001
         return []
 
 
-TableName = Annotated[
-    str,
-    typer.Argument(help="The table, as namespace.name.", autocompletion=_complete_table),
-]
-Warehouse = Annotated[
-    str,
-    typer.Option(
-        "--warehouse",
-        "-w",
-        envvar="SKERRY_WAREHOUSE",
-        help="The catalog: a folder, a name in PyIceberg's configuration, or a URI (rest+https://…, postgresql://…).",
-    ),
-]
-Properties = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--property", "-p", metavar="KEY=VALUE", help="A property of the catalog, such as s3.endpoint=…; repeatable."
-    ),
-]
-Columns = Annotated[
-    list[str] | None,
-    typer.Option("--columns", "-c", metavar="NAME,NAME", help="Only these columns; a.b is a field of a struct."),
-]
-Ref = Annotated[str, typer.Option("--ref", help="The branch.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+def complete_path(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Leave completion to the shell, which completes names of files."""
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(incomplete, type="file")]
+
+
+class _Moment(click.ParamType[datetime.datetime]):
+    """A time in ISO 8601, in UTC if it names no zone."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime.datetime:
+        """Parse a text.
+
+        Raises:
+            click.BadParameter: It is not a time.
+        """
+        try:
+            return datetime.datetime.fromisoformat(value)
+        except ValueError:
+            self.fail(f"{value!r} is not a time such as 2024-01-31 or 2024-01-31T12:00:00", param, ctx)
+
+
+MOMENT = _Moment()
+
+table_argument = click.argument("table", help="The table, as namespace.name.", shell_complete=_complete_table)
+warehouse_option = click.option(
+    "--warehouse",
+    "-w",
+    default=DEFAULT_WAREHOUSE,
+    envvar="SKERRY_WAREHOUSE",
+    show_envvar=True,
+    shell_complete=complete_path,
+    help="The catalog: a folder, a name in PyIceberg's configuration, or a URI (rest+https://…, postgresql://…).",
+)
+properties_option = click.option(
+    "--property",
+    "-p",
+    "properties",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A property of the catalog, such as s3.endpoint=…; repeatable.",
+)
+columns_option = click.option(
+    "--columns", "-c", multiple=True, metavar="NAME,NAME", help="Only these columns; a.b is a field of a struct."
+)
+ref_option = click.option("--ref", default="main", help="The branch.")
+dry_run_option = click.option("--dry-run", is_flag=True, help="Only show what would be done.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+def catalog_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The options that name the catalog: `warehouse_option` and `properties_option`."""
+    return warehouse_option(properties_option(command))

@@ -2,34 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
+import click
 
 from skerry.cli.display import count, print_json, size
-from skerry.cli.options import AsJson, Properties, TableName, Warehouse, open_table
+from skerry.cli.options import catalog_options, json_option, open_table, table_argument
 from skerry.table.work.progress import show_progress
 
 __all__ = ["remove_orphans"]
 
 
+@click.command()
+@table_argument
+@click.option(
+    "--older-than-days",
+    type=click.FloatRange(min=0),
+    default=3.0,
+    metavar="DAYS",
+    help="Keep younger files; a writer may need them.",
+)
+@click.option("--dry-run", is_flag=True, help="Only show what would be deleted.")
+@click.option("--marked", metavar="LOG", help="Delete only what an earlier run marked in its log.")
+@click.option("--log", metavar="FOLDER", help="Log what will be deleted, and what was.")
+@catalog_options
+@json_option
 def remove_orphans(
-    table: TableName,
-    older_than_days: Annotated[
-        float,
-        typer.Option("--older-than-days", metavar="DAYS", min=0, help="Keep younger files; a writer may need them."),
-    ] = 3.0,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be deleted.")] = False,
-    marked: Annotated[
-        str | None,
-        typer.Option("--marked", metavar="LOG", help="Delete only what an earlier run marked in its log."),
-    ] = None,
-    log: Annotated[
-        str | None, typer.Option("--log", metavar="FOLDER", help="Log what will be deleted, and what was.")
-    ] = None,
-    warehouse: Warehouse = "warehouse",
-    properties: Properties = None,
-    as_json: AsJson = False,
+    table: str,
+    older_than_days: float,
+    dry_run: bool,
+    marked: str | None,
+    log: str | None,
+    warehouse: str,
+    properties: tuple[str, ...],
+    as_json: bool,
 ) -> None:
     """Delete files in the table's folder that nothing needs: leftovers of writers that crashed or lost a race.
 

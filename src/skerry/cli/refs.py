@@ -2,44 +2,48 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+import click
 
+from skerry.cli.commands import OrderedGroup
 from skerry.cli.display import print_json
 from skerry.cli.listing import print_refs
-from skerry.cli.options import AsJson, Properties, Ref, TableName, Warehouse, moment_of, open_table
+from skerry.cli.options import catalog_options, json_option, moment_of, open_table, ref_option, table_argument
 
 if TYPE_CHECKING:
     from skerry.table.history import Snapshot
 
 __all__ = ["refs"]
 
-refs = typer.Typer(help="List, create, move and drop branches and tags.", no_args_is_help=True, rich_markup_mode=None)
 
-_At = Annotated[
-    str, typer.Option("--at", metavar="SNAPSHOT|REF", help="A snapshot's id, or the tip of a branch or tag.")
-]
-_Replace = Annotated[bool, typer.Option("--replace", help="Replace it if it exists.")]
+@click.group(cls=OrderedGroup)
+def refs() -> None:
+    """List, create, move and drop branches and tags."""
+
+
+_at_option = click.option(
+    "--at", default="main", metavar="SNAPSHOT|REF", help="A snapshot's id, or the tip of a branch or tag."
+)
+_replace_option = click.option("--replace", is_flag=True, help="Replace it if it exists.")
 
 
 @refs.command("ls")
-def list_refs(
-    table: TableName, warehouse: Warehouse = "warehouse", properties: Properties = None, as_json: AsJson = False
-) -> None:
+@table_argument
+@catalog_options
+@json_option
+def list_refs(table: str, warehouse: str, properties: tuple[str, ...], as_json: bool) -> None:
     """List branches and tags with their snapshots and retention."""
     print_refs(open_table(table, warehouse, properties), as_json=as_json)
 
 
 @refs.command()
-def branch(
-    table: TableName,
-    name: Annotated[str, typer.Argument(help="The new branch.")],
-    at: _At = "main",
-    replace: _Replace = False,
-    warehouse: Warehouse = "warehouse",
-    properties: Properties = None,
-) -> None:
+@table_argument
+@click.argument("name", help="The new branch.")
+@_at_option
+@_replace_option
+@catalog_options
+def branch(table: str, name: str, at: str, replace: bool, warehouse: str, properties: tuple[str, ...]) -> None:
     """Create a branch."""
     opened = open_table(table, warehouse, properties)
     opened.create_branch(name, _snapshot_id(at), ref=at, replace=replace)
@@ -47,14 +51,12 @@ def branch(
 
 
 @refs.command()
-def tag(
-    table: TableName,
-    name: Annotated[str, typer.Argument(help="The new tag.")],
-    at: _At = "main",
-    replace: _Replace = False,
-    warehouse: Warehouse = "warehouse",
-    properties: Properties = None,
-) -> None:
+@table_argument
+@click.argument("name", help="The new tag.")
+@_at_option
+@_replace_option
+@catalog_options
+def tag(table: str, name: str, at: str, replace: bool, warehouse: str, properties: tuple[str, ...]) -> None:
     """Create a tag: a name for a snapshot, which does not expire as long as the tag exists."""
     opened = open_table(table, warehouse, properties)
     opened.create_tag(name, _snapshot_id(at), ref=at, replace=replace)
@@ -62,12 +64,10 @@ def tag(
 
 
 @refs.command()
-def drop(
-    table: TableName,
-    name: Annotated[str, typer.Argument(help="The branch or tag.")],
-    warehouse: Warehouse = "warehouse",
-    properties: Properties = None,
-) -> None:
+@table_argument
+@click.argument("name", help="The branch or tag.")
+@catalog_options
+def drop(table: str, name: str, warehouse: str, properties: tuple[str, ...]) -> None:
     """Drop a branch or tag; its snapshots are kept until they expire."""
     opened = open_table(table, warehouse, properties)
     opened.drop_ref(name)
@@ -75,27 +75,25 @@ def drop(
 
 
 @refs.command("fast-forward")
-def fast_forward(
-    table: TableName,
-    to: Annotated[str, typer.Argument(metavar="TO", help="The branch or tag that is ahead.")],
-    ref: Ref = "main",
-    warehouse: Warehouse = "warehouse",
-    properties: Properties = None,
-    as_json: AsJson = False,
-) -> None:
+@table_argument
+@click.argument("to", metavar="TO", help="The branch or tag that is ahead.")
+@ref_option
+@catalog_options
+@json_option
+def fast_forward(table: str, to: str, ref: str, warehouse: str, properties: tuple[str, ...], as_json: bool) -> None:
     """Move a branch to the tip of another branch or tag that is ahead of it."""
     opened = open_table(table, warehouse, properties)
     _tell(opened.name, ref, opened.fast_forward(ref, to), as_json=as_json)
 
 
 @refs.command("cherry-pick")
+@table_argument
+@click.argument("snapshot", type=int, help="The snapshot's id.")
+@ref_option
+@catalog_options
+@json_option
 def cherry_pick(
-    table: TableName,
-    snapshot: Annotated[int, typer.Argument(help="The snapshot's id.")],
-    ref: Ref = "main",
-    warehouse: Warehouse = "warehouse",
-    properties: Properties = None,
-    as_json: AsJson = False,
+    table: str, snapshot: int, ref: str, warehouse: str, properties: tuple[str, ...], as_json: bool
 ) -> None:
     """Append to a branch what another snapshot added."""
     opened = open_table(table, warehouse, properties)
@@ -103,28 +101,24 @@ def cherry_pick(
 
 
 @refs.command()
-def publish(
-    table: TableName,
-    wap_id: Annotated[str, typer.Argument(help="The WAP id of the staged rows.")],
-    ref: Ref = "main",
-    warehouse: Warehouse = "warehouse",
-    properties: Properties = None,
-    as_json: AsJson = False,
-) -> None:
+@table_argument
+@click.argument("wap_id", help="The WAP id of the staged rows.")
+@ref_option
+@catalog_options
+@json_option
+def publish(table: str, wap_id: str, ref: str, warehouse: str, properties: tuple[str, ...], as_json: bool) -> None:
     """Publish staged rows."""
     opened = open_table(table, warehouse, properties)
     _tell(opened.name, ref, opened.publish(wap_id, ref=ref), as_json=as_json)
 
 
 @refs.command()
-def rollback(
-    table: TableName,
-    to: Annotated[str, typer.Argument(metavar="SNAPSHOT|TIME", help="A snapshot's id, a time, or an age such as 3d.")],
-    ref: Ref = "main",
-    warehouse: Warehouse = "warehouse",
-    properties: Properties = None,
-    as_json: AsJson = False,
-) -> None:
+@table_argument
+@click.argument("to", metavar="SNAPSHOT|TIME", help="A snapshot's id, a time, or an age such as 3d.")
+@ref_option
+@catalog_options
+@json_option
+def rollback(table: str, to: str, ref: str, warehouse: str, properties: tuple[str, ...], as_json: bool) -> None:
     """Move a branch back to one of its earlier snapshots."""
     opened = open_table(table, warehouse, properties)
     _tell(opened.name, ref, opened.rollback(_snapshot_id(to) or moment_of(to, "TO"), ref=ref), as_json=as_json)

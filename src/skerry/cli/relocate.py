@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Annotated
 
-import typer
+import click
 
 from skerry.cli.display import Field, count, print_json, print_records, size
-from skerry.cli.options import AsJson, Properties, open_catalog
+from skerry.cli.options import json_option, open_catalog, properties_option
 from skerry.table.work.progress import show_progress
 
 __all__ = ["relocate"]
 
 
-def relocate(
-    warehouse: Annotated[
-        str, typer.Argument(help="The warehouse folder at its new location.", envvar="SKERRY_WAREHOUSE")
-    ],
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Read everything, but only show what would be rewritten.")
-    ] = False,
-    properties: Properties = None,
-    as_json: AsJson = False,
-) -> None:
+@click.command()
+@click.argument(
+    "warehouse",
+    envvar="SKERRY_WAREHOUSE",
+    help="The warehouse folder at its new location.  [env var: SKERRY_WAREHOUSE]",
+)
+@click.option("--dry-run", is_flag=True, help="Read everything, but only show what would be rewritten.")
+@properties_option
+@json_option
+def relocate(warehouse: str, dry_run: bool, properties: tuple[str, ...], as_json: bool) -> None:
     """Make a warehouse folder that was copied or moved independent: its metadata is rewritten for its new location.
 
     New metadata is written beside the old, then the catalog switches to it in one step. Data files are unchanged, and

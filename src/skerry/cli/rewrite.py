@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Annotated
 
-import typer
+import click
 
 from skerry.cli.display import count, print_json, size
-from skerry.cli.options import AsJson, DryRun, Properties, Ref, TableName, Warehouse, open_table
+from skerry.cli.options import catalog_options, dry_run_option, json_option, open_table, ref_option, table_argument
 from skerry.table.work.progress import show_progress
 
 __all__ = ["rewrite_deletes", "rewrite_manifests"]
 
 
+@click.command()
+@table_argument
+@click.option("--all", "full", is_flag=True, help="Also rewrite well clustered manifests.")
+@ref_option
+@dry_run_option
+@catalog_options
+@json_option
 def rewrite_manifests(
-    table: TableName,
-    full: Annotated[bool, typer.Option("--all", help="Also rewrite well clustered manifests.")] = False,
-    ref: Ref = "main",
-    dry_run: DryRun = False,
-    warehouse: Warehouse = "warehouse",
-    properties: Properties = None,
-    as_json: AsJson = False,
+    table: str, full: bool, ref: str, dry_run: bool, warehouse: str, properties: tuple[str, ...], as_json: bool
 ) -> None:
     """Rewrite many manifests as a few, with the files of a partition together, so that planning reads less.
 
@@ -44,17 +44,20 @@ def rewrite_manifests(
     )
 
 
+@click.command()
+@table_argument
+@click.option(
+    "--min-files",
+    type=click.IntRange(min=2),
+    default=2,
+    help="Merge this many delete files of a data file or more; format version 3 ignores this.",
+)
+@ref_option
+@dry_run_option
+@catalog_options
+@json_option
 def rewrite_deletes(
-    table: TableName,
-    min_files: Annotated[
-        int,
-        typer.Option(min=2, help="Merge this many delete files of a data file or more; format version 3 ignores this."),
-    ] = 2,
-    ref: Ref = "main",
-    dry_run: DryRun = False,
-    warehouse: Warehouse = "warehouse",
-    properties: Properties = None,
-    as_json: AsJson = False,
+    table: str, min_files: int, ref: str, dry_run: bool, warehouse: str, properties: tuple[str, ...], as_json: bool
 ) -> None:
     """Merge the delete files of each data file, and drop those that no data file needs.
 

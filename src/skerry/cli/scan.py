@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
 from skerry.cli.display import is_terminal, print_json
-from skerry.cli.options import AsJson, Columns, Properties, TableName, Warehouse, open_table, split_names
+from skerry.cli.options import (
+    MOMENT,
+    catalog_options,
+    columns_option,
+    json_option,
+    open_table,
+    split_names,
+    table_argument,
+)
 from skerry.cli.rows import TERMINAL_ROWS, print_rows
 
 if TYPE_CHECKING:
@@ -17,28 +25,31 @@ if TYPE_CHECKING:
 __all__ = ["scan"]
 
 
+@click.command()
+@table_argument
+@click.option("--where", metavar="CONDITION", help="Only rows for which this SQL condition is true.")
+@columns_option
+@click.option("--limit", "-n", type=click.IntRange(min=0), help="At most this many rows; default in a terminal: 20.")
+@click.option("--snapshot", type=int, help="Read this snapshot.")
+@click.option("--ref", help="Read the tip of this branch or tag.")
+@click.option("--as-of", type=MOMENT, metavar="TIME", help="Read the table as of this time (UTC).")
+@click.option("--count", "count_rows", is_flag=True, help="Print only the number of rows.")
+@click.option("--explain", is_flag=True, help="Print what would be read, and why the rest is skipped.")
+@catalog_options
+@json_option
 def scan(
-    table: TableName,
-    where: Annotated[
-        str | None, typer.Option("--where", metavar="CONDITION", help="Only rows for which this SQL condition is true.")
-    ] = None,
-    columns: Columns = None,
-    limit: Annotated[
-        int | None,
-        typer.Option("--limit", "-n", min=0, help="At most this many rows; default in a terminal: 20."),
-    ] = None,
-    snapshot: Annotated[int | None, typer.Option(help="Read this snapshot.")] = None,
-    ref: Annotated[str | None, typer.Option(help="Read the tip of this branch or tag.")] = None,
-    as_of: Annotated[
-        datetime.datetime | None, typer.Option(metavar="TIME", help="Read the table as of this time (UTC).")
-    ] = None,
-    count_rows: Annotated[bool, typer.Option("--count", help="Print only the number of rows.")] = False,
-    explain: Annotated[
-        bool, typer.Option("--explain", help="Print what would be read, and why the rest is skipped.")
-    ] = False,
-    warehouse: Warehouse = "warehouse",
-    properties: Properties = None,
-    as_json: AsJson = False,
+    table: str,
+    where: str | None,
+    columns: tuple[str, ...],
+    limit: int | None,
+    snapshot: int | None,
+    ref: str | None,
+    as_of: datetime.datetime | None,
+    count_rows: bool,
+    explain: bool,
+    warehouse: str,
+    properties: tuple[str, ...],
+    as_json: bool,
 ) -> None:
     """Print rows of a table.
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
 from skerry.cli.display import Field, count, print_records, text
-from skerry.cli.options import AsJson, Columns, Properties, TableName, Warehouse, open_table, split_names
+from skerry.cli.options import catalog_options, columns_option, json_option, open_table, split_names, table_argument
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -21,16 +21,14 @@ _MAX_BOUND = 19
 _COLOURS = {"fresh": "green", "upper bound": "yellow", "stale": "yellow", "absent": "dim"}
 
 
+@click.command()
+@table_argument
+@columns_option
+@click.option("--where", metavar="CONDITION", help="Only for rows for which this is true; no data is read.")
+@catalog_options
+@json_option
 def stats(
-    table: TableName,
-    columns: Columns = None,
-    where: Annotated[
-        str | None,
-        typer.Option("--where", metavar="CONDITION", help="Only for rows for which this is true; no data is read."),
-    ] = None,
-    warehouse: Warehouse = "warehouse",
-    properties: Properties = None,
-    as_json: AsJson = False,
+    table: str, columns: tuple[str, ...], where: str | None, warehouse: str, properties: tuple[str, ...], as_json: bool
 ) -> None:
     """Show column statistics and how fresh they are.
 
