@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
+import uuid
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -336,6 +339,20 @@ def test_upgrades(catalog, warehouse, old, new):
         assert metadata["snapshots"][-1]["first-row-id"] == 0
         assert metadata["next-row-id"] == metadata["snapshots"][-1]["added-rows"] == 20, "older files got ids too"
     assert keys(table, ref="old") == [*range(15)]
+
+
+def test_an_upgraded_table_of_version_1_has_an_identity(catalog):
+    """It is optional in version 1; without it, nobody reads a table of a later version."""
+    table = made(catalog, 1)
+    path = Path(table.metadata_location.removeprefix("file://"))
+    document = json.loads(path.read_bytes())
+    del document["table-uuid"]
+    path.write_text(json.dumps(document))
+    table = catalog.load_table("d.t")
+    table.upgrade(2)
+    table.append(rows(12, 15))
+    assert uuid.UUID(metadata_json(table)["table-uuid"]).version == 4
+    assert keys(catalog.load_table("d.t")) == [*range(15)]
 
 
 def test_there_is_no_way_back(catalog):

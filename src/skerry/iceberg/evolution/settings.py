@@ -5,6 +5,7 @@ Spec: Iceberg spec, Table Metadata Fields, Sorting, Appendix E.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -14,6 +15,7 @@ from skerry.iceberg.metadata.requirements import AssertCurrentSchemaId, AssertDe
 from skerry.iceberg.metadata.state import TableState
 from skerry.iceberg.metadata.table_updates import (
     AddSortOrderUpdate,
+    AssignUUIDUpdate,
     RemovePropertiesUpdate,
     SetDefaultSortOrderUpdate,
     SetPropertiesUpdate,
@@ -135,7 +137,7 @@ class Upgrade:
     """Upgrade the format version.
 
     Data files and manifests stay as they are. From version 3 on rows have ids: `next-row-id` begins at 0, and older
-    files get theirs from the next snapshot.
+    files get theirs from the next snapshot. A table of version 1 that has no identity gets one.
 
     Args:
         format_version: 2 or 3.
@@ -156,4 +158,7 @@ class Upgrade:
             raise SchemaError(f"the table has format version {now} and cannot be downgraded to {self.format_version}")
         if self.format_version == now:
             return None
-        return MetadataChange((UpgradeFormatVersionUpdate(format_version=self.format_version),))
+        upgrade = UpgradeFormatVersionUpdate(format_version=self.format_version)
+        if base.metadata.table_uuid is None:  # optional in version 1 only
+            return MetadataChange((AssignUUIDUpdate(uuid=uuid.uuid4()), upgrade))
+        return MetadataChange((upgrade,))
