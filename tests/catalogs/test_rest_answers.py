@@ -33,6 +33,11 @@ from skerry.table.owned_files import OwnedFiles
 NAME = ("n", "t")
 COMMIT = ("POST", "/namespaces/n/tables/t")
 LOAD = ("GET", "/namespaces/n/tables/t")
+INTERVAL = {
+    "type": "struct",
+    "schema-id": 0,
+    "fields": [{"id": 1, "name": "k", "type": "interval", "required": False}],
+}
 
 
 @pytest.fixture(autouse=True)
@@ -206,6 +211,17 @@ def test_a_commit_that_is_answered_with_nonsense_may_have_happened(nonsense):
     with serving(catalog_script({COMMIT: NONSENSE[nonsense]})) as server:
         found, write = commit(RestCatalog("c", {"uri": server.uri}))
     assert isinstance(found, CommitUnknownError)
+    assert write.may_have_effect
+
+
+@pytest.mark.parametrize("change", [{"format-version": 4}, {"schemas": [INTERVAL]}])
+def test_a_commit_that_is_answered_with_metadata_of_the_future_has_happened(change):
+    """Its files are kept, although the new state cannot be read."""
+    reply = table_reply(metadata={**METADATA, **change})
+    with serving(catalog_script({COMMIT: reply})) as server:
+        found, write = commit(RestCatalog("c", {"uri": server.uri}))
+    assert isinstance(found, CommitUnknownError)
+    assert "the commit was accepted" in str(found)
     assert write.may_have_effect
 
 

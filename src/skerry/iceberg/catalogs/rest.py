@@ -227,7 +227,7 @@ class RestCatalog(IcebergCatalog):
             raise
         try:
             metadata, location = self._state(found)
-        except FormatError as error:
+        except SkerryError as error:
             raise CommitUnknownError(f"the commit was accepted, but: {error}", location=name) from error
         return CatalogTable(table.identifier, metadata, location, table.config)
 
