@@ -15,6 +15,7 @@ from pyiceberg.table.metadata import TableMetadataV1, TableMetadataV2, TableMeta
 from skerry.catalog.catalog import Catalog
 from skerry.catalog.iceberg_tables import IcebergTables
 from skerry.errors import AlreadyExistsError, CommitUnknownError, ConflictError, FormatError, NotFoundError, SchemaError
+from skerry.iceberg.catalogs import pyiceberg_catalogs
 from skerry.iceberg.catalogs.base import MetadataWrite
 from skerry.iceberg.catalogs.pyiceberg_catalogs import PyIcebergCatalog, as_pyiceberg
 from skerry.iceberg.metadata.requirements import AssertRefSnapshotId
@@ -180,6 +181,34 @@ def test_an_error_after_the_metadata_file_was_written_is_unknown(catalog, inner,
         assert found.may_have_effect
         assert found.predecessor == table.metadata_location
         assert path_of(found.location).is_file()
+
+
+def test_a_commit_returns_the_new_state(catalog, inner):
+    """Without reading the table back, as after an unknown outcome."""
+    catalog.create_table("d.t", SCHEMA, partition_by=["bucket(4, k)"], sort_by=["s"])
+    state = inner.load_table(("d", "t"))
+    with owned_files(Storage()) as owned:
+        found = inner.commit_table(state, [], [CHANGE], MetadataWrite(owned))
+    assert found.metadata.properties["a"] == "b"
+    assert found.metadata == inner.load_table(("d", "t")).metadata
+    assert found.metadata_location == inner.load_table(("d", "t")).metadata_location
+
+
+def test_a_commit_whose_new_state_cannot_be_read_may_have_happened(catalog, inner, monkeypatch):
+    catalog.create_table("d.t", SCHEMA)
+    state = inner.load_table(("d", "t"))
+
+    def fail(metadata):
+        raise FormatError("current-schema-id: there is no schema 7")
+
+    with owned_files(Storage()) as owned:
+        found = MetadataWrite(owned)
+        monkeypatch.setattr(pyiceberg_catalogs, "own_metadata", fail)
+        with pytest.raises(CommitUnknownError, match="the commit was accepted, but: current-schema-id"):
+            inner.commit_table(state, [], [CHANGE], found)
+        monkeypatch.undo()
+        assert found.may_have_effect
+    assert catalog.load_table("d.t").properties["a"] == "b"
 
 
 def test_an_error_before_the_metadata_file_was_written_is_harmless(catalog, inner, monkeypatch):

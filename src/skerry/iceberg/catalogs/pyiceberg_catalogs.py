@@ -231,7 +231,11 @@ class PyIcebergCatalog(IcebergCatalog):
                 raise SkerryError(message, location=name) from error
             message = f"the commit may or may not have happened: {type(error).__name__}: {error}"
             raise CommitUnknownError(message, location=name) from error
-        return CatalogTable(table.identifier, own_metadata(response.metadata), response.metadata_location, table.config)
+        try:
+            metadata = own_metadata(response.metadata)
+        except SkerryError as error:
+            raise CommitUnknownError(f"the commit was accepted, but: {error}", location=name) from error
+        return CatalogTable(table.identifier, metadata, response.metadata_location, table.config)
 
     def _commit(
         self,

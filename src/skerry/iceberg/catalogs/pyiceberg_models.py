@@ -103,6 +103,7 @@ class PyMetadata(TableMetadataV2):
             last_column_id=own.last_column_id,
             schemas=[py_schema(schema) for schema in own.schemas],
             current_schema_id=own.current_schema_id,
+            partition_specs=[PyPartitionSpec()],  # its checks want the default spec, which no catalog looks at
             properties=dict(own.properties),
         )
         wrapped._own = own
