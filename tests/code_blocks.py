@@ -117,6 +117,13 @@ def _branches() -> Names:
     return names | {"datetime": lambda *_: moment}
 
 
+def _catalogs() -> Names:
+    rows = pa.table({"day": [date(2026, 10, 31), date(2026, 11, 1)]})
+    catalog = skerry.connect("warehouse/")
+    catalog.create_table("lake.events", rows.schema, location=str(Path("events").absolute())).append(rows)
+    return {}
+
+
 def _changes() -> Names:
     names = _table({"id": [1, 2], "amount": [5, 6], "region": ["north", "south"]})
     names["table"].create_tag("yesterday")
@@ -221,6 +228,7 @@ MADE: dict[str, Callable[[], Names]] = {
     "README.md": _readme,
     "amudai.md": _amudai,
     "branches.md": _branches,
+    "catalogs.md": _catalogs,
     "changes.md": _changes,
     "deletes.md": lambda: _table({"id": [1, 2]}),
     "inspect.md": _inspect,

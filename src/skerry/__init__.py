@@ -14,6 +14,7 @@ from skerry._version import __version__
 if TYPE_CHECKING:
     from skerry.catalog import Catalog as Catalog
     from skerry.catalog import connect as connect
+    from skerry.catalog import open_table as open_table
     from skerry.planner.explanation import QueryPlan as QueryPlan
     from skerry.planner.ordering import JoinPlan as JoinPlan
     from skerry.storage import Storage as Storage
@@ -107,6 +108,7 @@ _WHERE: Final = {
     "ThreadExecutor": "table.work.tasks",
     "Update": "table.merging",
     "connect": "catalog",
+    "open_table": "catalog",
 }
 
 __all__ = [*_WHERE, "__version__"]  # noqa: PLE0604  all of them are texts

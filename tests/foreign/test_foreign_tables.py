@@ -7,6 +7,8 @@ import pyarrow.compute as pc
 import pytest
 from foreign_samples import plain_rows, sample_names, unpack
 
+import skerry
+from skerry.storage import Storage
 from skerry.table.inspection.inspect import METADATA_TABLES
 
 LINEAGE = ["id", "_row_id", "_last_updated_sequence_number"]
@@ -147,3 +149,15 @@ def test_their_metadata_is_shown(opened, name):
     current = inspect.files()
     data = current.filter(pc.equal(current["content"], 0))
     assert sorted(file.location for file in table.files()) == sorted(data["file_path"].to_pylist())
+
+
+@pytest.mark.parametrize("name", sample_names())
+def test_their_folder_is_enough(opened, name):
+    sample, _ = opened(name)
+    folder, copy = sample.metadata.rpartition("/metadata/")[0], f"memory://copied/{name}"
+    storage = Storage()
+    for location in sample.files:
+        storage.write(location.replace(folder, copy), storage.read(location), overwrite=True)
+    table = skerry.open_table(copy)
+    assert table.metadata_location == sample.metadata.replace(folder, copy)
+    assert plain_rows(table.scan().to_arrow()) == sample.states["current"]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from skerry.catalog.catalog import Catalog
 from skerry.catalog.connection import connect
+from skerry.catalog.table_opening import open_table
 from skerry.table.table import Table
 
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from skerry.table.merging import Insert as Insert
     from skerry.table.merging import Update as Update
 
-__all__ = ["Catalog", "Delete", "Insert", "Table", "Update", "connect"]
+__all__ = ["Catalog", "Delete", "Insert", "Table", "Update", "connect", "open_table"]
 
 
 def __getattr__(name: str) -> Any:

@@ -6,13 +6,11 @@ URI's scheme selects the kind of catalog.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from skerry.arguments import check_list
 from skerry.catalog.catalog import Catalog
 from skerry.catalog.iceberg_tables import IcebergTables
 from skerry.catalog.paimon_tables import PaimonTables
@@ -24,7 +22,7 @@ from skerry.iceberg.catalogs.opening import open_catalog
 from skerry.iceberg.catalogs.sql import SqlCatalog
 from skerry.iceberg.catalogs.sql_dialects import SQLITE_TIMEOUT_S
 from skerry.iceberg.catalogs.sql_url import SqlUrl
-from skerry.storage import ALLOWED_LOCATIONS, MOVED_FROM, MOVED_TO, absolute, file_key, redact
+from skerry.storage import MOVED_FROM, MOVED_TO, absolute, allow_locations, file_key, redact
 from skerry.table.rows.schema import nearest
 
 __all__ = ["connect"]
@@ -67,7 +65,7 @@ def connect(
         UnsupportedError: The target's scheme is none of the above.
     """
     text = os.fspath(target)
-    options = {**_allowing(allowed_locations), **properties}
+    options = {**allow_locations(allowed_locations), **properties}
     scheme, separator, _ = text.partition("://")
     scheme = scheme.lower()
     if separator and scheme != "file":
@@ -81,12 +79,6 @@ def connect(
                 f"{text!r} is neither a folder nor a catalog in PyIceberg's configuration{nearest(text, known)}"
             )
     return _connect_folder(text.removeprefix("file://") if separator else text, options, create=create)
-
-
-def _allowing(allowed_locations: Sequence[str]) -> dict[str, str]:
-    check_list("allowed_locations", allowed_locations, "paths")
-    locations = [absolute(location) for location in allowed_locations]
-    return {ALLOWED_LOCATIONS: json.dumps(locations)} if locations else {}
 
 
 def _is_bare_name(text: str) -> bool:

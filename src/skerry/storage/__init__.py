@@ -22,7 +22,7 @@ from skerry.storage.location import (
 )
 from skerry.storage.metrics import Counts, Metrics
 from skerry.storage.moves import MOVED_FROM, MOVED_TO, Move, move_of
-from skerry.storage.options import ALLOWED_LOCATIONS, allowed_locations
+from skerry.storage.options import ALLOWED_LOCATIONS, READ_ONLY, allow_locations, allowed_locations
 from skerry.storage.storage import Storage, storage_of
 from skerry.storage.streams import Sink
 
@@ -30,6 +30,7 @@ __all__ = [
     "ALLOWED_LOCATIONS",
     "MOVED_FROM",
     "MOVED_TO",
+    "READ_ONLY",
     "Counts",
     "FileStatus",
     "Folder",
@@ -38,6 +39,7 @@ __all__ = [
     "Sink",
     "Storage",
     "absolute",
+    "allow_locations",
     "allowed_locations",
     "bounded_name",
     "decode_json",

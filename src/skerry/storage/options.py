@@ -6,11 +6,14 @@ concern the storage and are dropped, so that a catalog's own secrets are not pas
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final
 
+from skerry.arguments import check_list
 from skerry.errors import SchemaError, UnsupportedError
 from skerry.storage.json_text import decode_json
 from skerry.storage.location import Family, absolute, redact
@@ -18,7 +21,9 @@ from skerry.storage.moves import MOVED_FROM, MOVED_TO
 
 __all__ = [
     "ALLOWED_LOCATIONS",
+    "READ_ONLY",
     "StoreSettings",
+    "allow_locations",
     "allowed_locations",
     "describe_options",
     "secret_values",
@@ -28,7 +33,9 @@ __all__ = [
 
 ALLOWED_LOCATIONS: Final = "skerry.allowed-locations"
 """Catalog property: a JSON list of folders in which files of tables may be read beside the tables' own folders."""
-_PREFIXES: Final = ("s3.", "gcs.", "adls.", "client.", MOVED_FROM, MOVED_TO)
+READ_ONLY: Final = "skerry.read-only"
+"""Storage option: why nothing may be written or deleted."""
+_PREFIXES: Final = ("s3.", "gcs.", "adls.", "client.", MOVED_FROM, MOVED_TO, READ_ONLY)
 _PUBLIC: Final = frozenset(
     {
         "adls.account-host",
@@ -49,6 +56,7 @@ _PUBLIC: Final = frozenset(
         "s3.server-side-encryption",
         MOVED_FROM,
         MOVED_TO,
+        READ_ONLY,
     }
 )
 _AZURE_PUBLIC_SUFFIX: Final = "core.windows.net"
@@ -71,6 +79,20 @@ class StoreSettings:
 def select_options(options: Mapping[str, Any]) -> dict[str, str]:
     """Keep the options that concern storage, as strings; None means not set."""
     return {key: _as_text(value) for key, value in options.items() if key.startswith(_PREFIXES) and value is not None}
+
+
+def allow_locations(locations: Iterable[str | os.PathLike[str]]) -> dict[str, str]:
+    """The catalog property that allows tables to read from folders; none if there are none.
+
+    Args:
+        locations: The folders; relative paths are resolved now.
+
+    Raises:
+        SchemaError: It is not a list of paths.
+    """
+    check_list("allowed_locations", locations, "paths")
+    found = [absolute(location) for location in locations]
+    return {ALLOWED_LOCATIONS: json.dumps(found)} if found else {}
 
 
 def allowed_locations(properties: Mapping[str, Any]) -> tuple[str, ...]:

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from skerry.arguments import check_list
-from skerry.errors import FormatError, NotFoundError, SchemaError
+from skerry.errors import FormatError, NotFoundError, SchemaError, UnsupportedError
 from skerry.storage.local import LocalFiles
 from skerry.storage.location import Family, FileStatus, Folder, Location, parse_location, redact
 from skerry.storage.metrics import Metrics
 from skerry.storage.moves import move_of
-from skerry.storage.options import describe_options, select_options
+from skerry.storage.options import READ_ONLY, describe_options, select_options
 from skerry.storage.ranges import plan_fetches
 
 if TYPE_CHECKING:
@@ -233,8 +233,11 @@ class Storage:
         """Refuse a location where nothing may be written or deleted, before any work is done.
 
         Raises:
-            UnsupportedError: The location is not in a folder that was copied or moved.
+            UnsupportedError: The storage is read-only, or was opened for a folder that was copied or moved, and the
+                location is not in it.
         """
+        if READ_ONLY in self.options:
+            raise UnsupportedError(self.options[READ_ONLY], location=redact(location))
         if self.move is not None:
             self.move.check_writable(location)
 

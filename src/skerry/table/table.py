@@ -119,8 +119,10 @@ class Table(ConfigurableTable):
 
         Raises:
             SchemaError: A column does not exist; the message proposes the nearest.
+            UnsupportedError: Nothing can be written to the table.
         """
         check_list("columns", columns)
+        self.storage.check_writable(self.location)
         with progress_callback(progress, "analyze") as callback:
             return self._analyze(columns, full, executor, callback)
 

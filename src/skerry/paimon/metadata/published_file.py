@@ -34,7 +34,9 @@ def publish_file(storage: Storage, location: str, data: bytes, what: str) -> Non
         AccessDeniedError: It may not be created.
         CommitUnknownError: It may or may not have been created.
         ConflictError: Another writer has created it with another content.
+        UnsupportedError: Nothing may be written there.
     """
+    storage.check_writable(location)
     try:
         storage.write(location, data)
     except AlreadyExistsError as error:

@@ -18,7 +18,7 @@ def outside_folder(location: str, kind: str) -> SkerryError:
         kind: What the table format calls its settings: `property` or `option`.
     """
     return SkerryError(
-        "a file of the table is outside its folder; if that is intended, use connect(…, allowed_locations=[…]), or "
+        "a file of the table is outside its folder; if that is intended, open it with allowed_locations=[…], or "
         f"set the table {kind} {OUTSIDE_PROPERTY}=true",
         location=location,
     )

@@ -1,0 +1,60 @@
+"""`open_table`: a table by its location, without a catalog, to read it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from skerry.errors import SchemaError
+from skerry.iceberg.metadata.newest_file import is_metadata_file
+from skerry.paimon.metadata.paths import TablePaths
+from skerry.paimon.metadata.schemas import schema_ids
+from skerry.storage import READ_ONLY, Storage, absolute, allow_locations
+from skerry.storage import allowed_locations as locations_of
+from skerry.table.table import Table
+
+__all__ = ["open_table"]
+
+_REASON: Final = "the table was opened by its location, to be read; to change it, load it from its catalog"
+
+
+def open_table(location: str | os.PathLike[str], *, allowed_locations: Sequence[str] = (), **properties: str) -> Table:
+    """Open a table by its location, without a catalog. It can be read, and nothing else.
+
+    Args:
+        location: The folder of an Iceberg or Paimon table, or a metadata file of an Iceberg table (which stays at that
+            state). A folder that was copied or moved is read where it is.
+
+            Which state of an Iceberg table is current, only its catalog knows: of a folder, the metadata file with the
+            highest number is read, which may be one that was never committed. Tables of a file system, and Paimon
+            tables, are their own catalog.
+        allowed_locations: Folders outside of the table's own location from which its files may be read.
+        properties: Storage options, such as `**{"s3.endpoint": …}`.
+
+    Returns:
+        The table; `refresh()` looks for a newer state.
+
+    Raises:
+        FormatError: Several metadata files may be the newest, or one cannot be read.
+        NotFoundError: There is no table.
+        SchemaError: `location` is not a location, or `allowed_locations` not a list of them.
+        UnsupportedError: The table needs what skerry does not support.
+    """
+    text = os.fspath(location) if isinstance(location, str | os.PathLike) else ""
+    if not text:
+        raise SchemaError(f"location must be a folder or a metadata file, found {location!r}")
+    place = absolute(Path(text).expanduser() if text.startswith("~") else text)
+    options = {**properties, **allow_locations(allowed_locations), READ_ONLY: _REASON}
+    storage = Storage(options, locations_of(options))
+    if not is_metadata_file(place) and schema_ids(storage, TablePaths(place)):
+        from skerry.paimon.table import PaimonTable
+
+        return PaimonTable.open(storage, place)
+    from skerry.iceberg.catalogs.static import StaticCatalog
+    from skerry.iceberg.handle import IcebergHandle
+    from skerry.iceberg.table import IcebergTable
+
+    catalog = StaticCatalog(place, options, _REASON)
+    return IcebergTable(IcebergHandle(catalog, catalog.identifier))

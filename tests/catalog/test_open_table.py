@@ -1,0 +1,219 @@
+"""`skerry.open_table`: tables by their location, without a catalog, to read them."""
+
+from __future__ import annotations
+
+import pickle
+import shutil
+from datetime import timedelta
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import skerry
+from skerry.errors import FormatError, NotFoundError, SchemaError, SkerryError, UnsupportedError
+from skerry.storage import Storage
+from skerry.table.files.locations import OUTSIDE_PROPERTY
+
+ROWS = pa.table({"id": pa.array(range(100), pa.int64()), "name": [f"n{number % 7}" for number in range(100)]})
+FORMATS = ("iceberg", "paimon")
+
+
+def make(folder, table_format="iceberg", **options):
+    return skerry.connect(folder).create_table("ns.t", ROWS, format=table_format, **options)
+
+
+@pytest.mark.parametrize("table_format", FORMATS)
+@pytest.mark.parametrize("file_format", ["parquet", "amudai"])
+def test_a_folder_opens_with_rows_history_and_statistics(tmp_path, table_format, file_format):
+    table = make(tmp_path, table_format, file_format=file_format)
+    table.append(ROWS)
+    table.delete("id < 10")
+    opened = skerry.open_table(table.location)
+    assert (opened.format, opened.name, opened.version) == (table_format, "t", table.version)
+    assert opened.scan(where="name = 'n3'").to_arrow().sort_by("id") == table.scan(
+        where="name = 'n3'"
+    ).to_arrow().sort_by("id")
+    assert [snapshot.snapshot_id for snapshot in opened.snapshots()] == [one.snapshot_id for one in table.snapshots()]
+    counts = {name: found.ndv for name, found in opened.statistics().items()}
+    assert counts == {"id": 90, "name": 7}
+    assert all(found.freshness.state is skerry.FreshnessState.FRESH for found in opened.statistics().values())
+    assert opened.inspect.files().num_rows == table.inspect.files().num_rows
+
+
+@pytest.mark.parametrize("table_format", FORMATS)
+def test_what_others_commit_is_seen_after_a_refresh(tmp_path, table_format):
+    table = make(tmp_path, table_format)
+    opened = skerry.open_table(table.location)
+    table.append(ROWS)
+    assert opened.scan().count() == 0
+    assert opened.refresh().scan().count() == 100
+
+
+@pytest.mark.parametrize("table_format", FORMATS)
+def test_a_copied_folder_is_read_where_it_is(tmp_path, table_format):
+    table = make(tmp_path / "lake", table_format)
+    table.append(ROWS)
+    table.delete("id = 5")
+    copy = tmp_path / "elsewhere" / "t"
+    shutil.copytree(table.location.removeprefix("file://"), copy)
+    table.append(ROWS)  # the original goes on
+    assert skerry.open_table(copy).scan().count() == 99
+    shutil.rmtree(tmp_path / "lake")
+    opened = skerry.open_table(copy)
+    assert opened.scan().to_arrow().num_rows == 99
+    assert opened.statistics()["id"].ndv == 99
+
+
+def test_a_metadata_file_stays_the_state_that_it_is(tmp_path):
+    table = make(tmp_path)
+    table.append(ROWS)
+    first = table.metadata_location
+    table.append(ROWS)
+    opened = skerry.open_table(first)
+    assert opened.refresh().scan().count() == 100
+    assert opened.metadata_location == first
+
+
+def test_a_metadata_file_outside_of_its_table(tmp_path):
+    table = make(tmp_path / "lake")
+    table.append(ROWS)
+    shutil.copy(table.metadata_location.removeprefix("file://"), tmp_path / "copy.metadata.json")
+    assert skerry.open_table(tmp_path / "copy.metadata.json").scan().count() == 100
+
+
+def test_links_relative_paths_and_slashes_lead_to_the_same_table(tmp_path, monkeypatch):
+    table = make(tmp_path / "lake")
+    table.append(ROWS)
+    folder = table.location.removeprefix("file://")
+    (tmp_path / "link").symlink_to(folder)
+    monkeypatch.chdir(tmp_path / "lake")
+    monkeypatch.setenv("HOME", str(tmp_path / "lake"))
+    for spelled in (
+        tmp_path / "link",
+        "ns/t",
+        "./ns/t/",
+        "../lake/ns/t",
+        "~/ns/t",
+        f"file:{folder}",
+        f"file://{folder}/",
+    ):
+        assert skerry.open_table(spelled).scan().count() == 100, spelled
+
+
+CHANGES = {
+    "append": lambda table: table.append(ROWS),
+    "overwrite": lambda table: table.overwrite(ROWS),
+    "delete": lambda table: table.delete("id = 1"),
+    "upsert": lambda table: table.upsert(ROWS, on=["id"]),
+    "merge": lambda table: table.merge(ROWS, on=["id"], when_matched=skerry.Update()),
+    "analyze": lambda table: table.analyze(full=True),
+    "compact": lambda table: table.compact(full=True),
+    "expire": lambda table: table.expire_snapshots(older_than=timedelta(0), keep_last=1),
+    "orphans": lambda table: table.remove_orphans(),
+    "properties": lambda table: table.set_properties({"a": "b"}),
+    "branch": lambda table: table.create_branch("b"),
+    "tag": lambda table: table.create_tag("b"),
+    "columns": lambda table: table.update_schema().add_column("x", pa.int32()).commit(),
+}
+
+
+@pytest.mark.parametrize("table_format", FORMATS)
+def test_nothing_can_be_changed(tmp_path, table_format):
+    table = make(tmp_path, table_format)
+    table.append(ROWS)
+    table.append(ROWS)
+    opened = skerry.open_table(table.location)
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+    for name, change in CHANGES.items():
+        with pytest.raises(UnsupportedError, match="opened by its location, to be read") as caught:
+            change(opened)
+        assert not getattr(caught.value, "__notes__", None), name
+        assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before, name
+    with pytest.raises(UnsupportedError, match="opened without a catalog"):
+        _ = opened.catalog
+
+
+def test_copies_in_other_processes_cannot_write_either(tmp_path):
+    storage = pickle.loads(pickle.dumps(skerry.open_table(make(tmp_path).location).storage))
+    with pytest.raises(UnsupportedError, match="to be read"):
+        storage.write(str(tmp_path / "x"), b"")
+    with pytest.raises(UnsupportedError, match="to be read"):
+        storage.delete([str(tmp_path / "catalog.db")])
+    assert "to be read" in repr(storage)
+
+
+def as_file_system_table(tmp_path):
+    """A table whose metadata files are named as Iceberg's Hadoop tables name them: v9, v10, v11, each 100 rows more."""
+    table, storage = make(tmp_path), Storage()
+    states = [table.metadata_location]
+    for _ in range(2):
+        table.append(ROWS)
+        states.append(table.metadata_location)
+    for number, state in enumerate(states, 9):
+        storage.write(f"{table.location}/metadata/v{number}.metadata.json", storage.read(state))
+    storage.delete(states)
+    return table.location, storage
+
+
+def test_versions_of_a_file_system_table_count_as_numbers(tmp_path):
+    location, storage = as_file_system_table(tmp_path)
+    assert skerry.open_table(location).scan().count() == 200
+    storage.write(f"{location}/metadata/version-hint.text", b"10\n")  # written after the file, so that it may be behind
+    assert skerry.open_table(location).scan().count() == 200
+    storage.write(f"{location}/metadata/version-hint.text", b"v10", overwrite=True)
+    assert skerry.open_table(location).scan().count() == 100
+    storage.write(f"{location}/metadata/version-hint.text", b"\xff\xfe?", overwrite=True)
+    assert skerry.open_table(location).scan().count() == 200
+
+
+def test_a_hint_that_leads_nowhere_is_ignored(tmp_path):
+    table = make(tmp_path)
+    table.append(ROWS)
+    for hint in (b"", b"77", b"\xff", b"../../x"):
+        Storage().write(f"{table.location}/metadata/version-hint.text", hint, overwrite=True)
+        assert skerry.open_table(table.location).metadata_location == table.metadata_location
+
+
+def test_of_two_files_that_may_be_the_newest_none_is_chosen(tmp_path):
+    table = make(tmp_path)
+    table.append(ROWS)
+    storage, newest = Storage(), table.metadata_location
+    rival = newest[: -len("0.metadata.json")] + ("1" if newest[-15] == "0" else "0") + ".metadata.json"
+    storage.write(rival, storage.read(newest))
+    with pytest.raises(
+        FormatError, match="may each be the newest metadata file: open the one that the table's catalog"
+    ):
+        skerry.open_table(table.location)
+    assert skerry.open_table(newest).scan().count() == 100
+
+
+@pytest.mark.parametrize(
+    ("location", "error", "message"),
+    [
+        ("nothing", NotFoundError, "no table is here: expected a folder with metadata/….metadata.json"),
+        ("nothing/metadata/v1.metadata.json", NotFoundError, "the table's metadata file is missing"),
+        ("", SchemaError, "location must be a folder or a metadata file, found ''"),
+        (7, SchemaError, "location must be a folder or a metadata file, found 7"),
+        (None, SchemaError, "location must be a folder or a metadata file, found None"),
+        (b"t", SchemaError, "location must be a folder or a metadata file, found b't'"),
+        ("ftp://host/t", UnsupportedError, "ftp"),
+        ("s3:///t", SkerryError, "names no bucket"),
+    ],
+)
+def test_what_is_no_table_is_refused(tmp_path, monkeypatch, location, error, message):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(error, match=message):
+        skerry.open_table(location)
+
+
+def test_a_file_outside_of_the_table_must_be_allowed(tmp_path):
+    pq.write_table(ROWS, tmp_path / "raw.parquet")
+    table = make(tmp_path / "lake", properties={OUTSIDE_PROPERTY: "true"})
+    table.add_files([str(tmp_path / "raw.parquet")])
+    table.set_properties({OUTSIDE_PROPERTY: "false"})
+    with pytest.raises(SkerryError, match=r"outside its folder; .* open it with allowed_locations="):
+        skerry.open_table(table.location).scan().to_arrow()
+    assert skerry.open_table(table.location, allowed_locations=[str(tmp_path)]).scan().to_arrow().num_rows == 100
+    with pytest.raises(SchemaError, match="allowed_locations must be a list of paths"):
+        skerry.open_table(table.location, allowed_locations=str(tmp_path))
