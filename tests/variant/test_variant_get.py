@@ -13,7 +13,7 @@ import pytest
 from variant_samples import column, comparable, decoded, random_value
 
 from skerry.errors import FormatError, SchemaError
-from skerry.variant import VARIANT, Primitive, Typed, check, encode_variant, variant_get
+from skerry.variant import VARIANT, Primitive, Typed, as_json, check, encode_variant, variant_get
 from skerry.variant.getting import parse_type
 from skerry.variant.paths import normalized_path, parse_path
 
@@ -111,18 +111,29 @@ def test_paths_have_one_normal_form() -> None:
         "$['it\\'s']": "$['it\\'s']",
         '$["tab\\t"]': "$['tab\\t']",
         "$['\\u0001']": "$['\\u0001']",
+        "$['\\ud83d\\ude00']": "$['\U0001f600']",
     }.items():
         assert normalized_path(parse_path(text)) == normal
         assert parse_path(normal) == parse_path(text)
 
 
-@pytest.mark.parametrize("path", ["", "a", "$a", "$.", "$[", "$[-1]", "$[*]", "$..a", "$.a b"])
-def test_other_paths_are_refused(path: str) -> None:
-    with pytest.raises(SchemaError, match="no path"):
+def test_numbers_at_the_ends_of_their_range() -> None:
+    least = column([-(2**63), -(10**18) + 1, -(10**18)])
+    assert variant_get(least, "$", "decimal(18, 0)").to_pylist() == [None, -(10**18) + 1, None]
+    far = [Typed(Primitive.TIMESTAMP_NTZ, sign * (2**63 // 1000 + more)) for sign in (1, -1) for more in (0, 1)]
+    found = variant_get(column(far), "$", "timestamp_ns").cast(pa.int64()).to_pylist()
+    assert found == [2**63 // 1000 * 1000, None, -(2**63 // 1000) * 1000, None]
+
+
+@pytest.mark.parametrize("path", [None, 5, "", "a", "$a", "$.", "$[", "$[-1]", "$[*]", "$..a", "$.a b"])
+def test_other_paths_are_refused(path: Any) -> None:
+    with pytest.raises(SchemaError, match=r"no path|a path into a variant must be text"):
         variant_get(column([1]), path)
 
 
-@pytest.mark.parametrize("type_", ["text", "decimal(39, 0)", "decimal(2, 3)", pa.uint8(), pa.list_(pa.int64())])
+@pytest.mark.parametrize(
+    "type_", [None, 5, "text", "decimal(39, 0)", "decimal(2, 3)", pa.uint8(), pa.list_(pa.int64())]
+)
 def test_other_types_are_refused(type_: Any) -> None:
     with pytest.raises(SchemaError):
         variant_get(column([1]), "$", type_)
@@ -131,6 +142,12 @@ def test_other_types_are_refused(type_: Any) -> None:
 def test_other_columns_are_refused() -> None:
     with pytest.raises(SchemaError, match="column of variants"):
         variant_get(pa.array([{"metadata": b"", "value": b""}]), "$")
+    fields = [pa.field("value", pa.int64()), VARIANT.field(1)]
+    for other in ([1], "v", pa.array([{"metadata": b"\x01\x00\x00", "value": 1}], pa.struct(fields))):
+        with pytest.raises(SchemaError, match="a column of variants"):
+            variant_get(other, "$")  # type: ignore[arg-type]
+        with pytest.raises(SchemaError, match="a column of variants"):
+            as_json(other)  # type: ignore[arg-type]
     missing = pa.array([{"metadata": b"\x01\x00\x00", "value": None}], VARIANT)
     with pytest.raises(FormatError, match="no value"):
         variant_get(missing, "$")

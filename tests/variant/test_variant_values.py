@@ -190,7 +190,7 @@ def test_values_without_json_become_text() -> None:
     ]
 
 
-@pytest.mark.parametrize("text", ["{", '{"a":1,"a":2}', "NaN", '"\\ud800"', "[" * 5000 + "]" * 5000])
-def test_what_is_not_json_is_refused(text: str) -> None:
+@pytest.mark.parametrize("text", [None, 5, b"\xff", "{", '{"a":1,"a":2}', "NaN", '"\\ud800"', "[" * 5000 + "]" * 5000])
+def test_what_is_not_json_is_refused(text: Any) -> None:
     with pytest.raises((SchemaError, UnsupportedError)):
         parse_json(text)

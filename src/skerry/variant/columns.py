@@ -207,6 +207,8 @@ def variants(array: pa.StructArray) -> tuple[Spans, Dictionaries]:
         FormatError: Metadata breaks a rule of the format, or metadata or value is missing.
         SchemaError: The type is not that of variants.
     """
+    if not isinstance(array, pa.Array):
+        raise SchemaError(f"a column of variants must be an Arrow array, found {type(array).__name__}: {array!r:.80}")
     if not is_variant(array.type):
         raise SchemaError(f"{array.type} is not the type of a column of variants, expected {VARIANT}")
     value, metadata = (_field(array, name) for name in ("value", "metadata"))

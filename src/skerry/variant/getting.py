@@ -93,6 +93,8 @@ def variant_get(
         SchemaError: The column does not hold variants, or path or type are wrong.
     """
     wanted = parse_type(type) if isinstance(type, str) else type
+    if not isinstance(wanted, pa.DataType):
+        raise SchemaError(f"type must be the name of a type or an Arrow type, found {type!r:.80}")
     steps = parse_path(path)
     if isinstance(column, pa.ChunkedArray):
         return pa.chunked_array([_get(chunk, steps, wanted) for chunk in column.chunks], wanted)

@@ -48,6 +48,8 @@ def parse_json(text: str, encoder: VariantEncoder | None = None) -> tuple[bytes,
         SchemaError: The text is no JSON, repeats a name in an object, or has a value that no variant can hold.
         UnsupportedError: It nests too deeply.
     """
+    if not isinstance(text, str):
+        raise SchemaError(f"a JSON document must be text, found {type(text).__name__}: {text!r:.80}")
     try:
         value = json.loads(
             text, parse_float=_parse_float, parse_int=_parse_int, parse_constant=_refuse, object_pairs_hook=_object

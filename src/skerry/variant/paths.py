@@ -30,6 +30,8 @@ def parse_path(text: str) -> Path:
     Raises:
         SchemaError: The text is no path from the root `$` over names and places.
     """
+    if not isinstance(text, str):
+        raise SchemaError(f"a path into a variant must be text, found {type(text).__name__}: {text!r:.80}")
     position = 1
     steps: list[str | int] = []
     while text.startswith("$") and position < len(text):
@@ -51,7 +53,8 @@ def _unquoted(text: str) -> str:
         escape = found[1]
         return chr(int(escape[1:], 16)) if len(escape) == 5 else _ESCAPES.get(escape, escape)
 
-    return _ESCAPE.sub(plain, text)
+    # two escapes can be the halves of one character
+    return _ESCAPE.sub(plain, text).encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
 
 
 def normalized_path(path: Path) -> str:

@@ -223,7 +223,7 @@ def _decimals(words: Words, type_: pa.Decimal128Type) -> pa.Array:
     same = kept & ((words.scales == type_.scale) | (words.words[0] == 0) & (high == 0))
     fits = same & (high == low >> 63)
     if type_.precision <= 18:
-        fits &= np.abs(low) < limit
+        fits &= (low < limit) & (low > -limit)  # the least number has no absolute value
     slow = kept & ~fits
     if slow.any():
         low, high, fits = low.copy(), high.copy(), fits.copy()
@@ -250,7 +250,8 @@ def _timestamps(words: Words, type_: pa.TimestampType) -> pa.Array:
         values = np.where(finer, values // 1000, values)
     else:
         coarser = kept & (words.types == micros)
-        kept &= ~coarser | (np.abs(values // 1000) < (1 << 63) // 1_000_000)
+        most = ((1 << 63) - 1) // 1000
+        kept &= ~coarser | ((values <= most) & (values >= -most))
         values = np.where(coarser & kept, values, 0) * 1000 + np.where(coarser, 0, values)
     return _masked(values, kept, type_)
 

@@ -23,6 +23,7 @@ __all__ = [
     "Primitive",
     "Typed",
     "decimal_type",
+    "is_bytes",
     "is_variant",
 ]
 
@@ -94,13 +95,18 @@ VARIANT: Final = pa.struct(
 
 
 def is_variant(type_: pa.DataType) -> bool:
-    """Whether an Arrow type is that of variants: a struct of `value` and `metadata`, the latter with the mark."""
+    """Whether an Arrow type is that of variants: bytes called `value` and `metadata`, the latter with the mark."""
     if not pa.types.is_struct(type_) or type_.num_fields != VARIANT.num_fields:
         return False
     index = type_.get_field_index("metadata")
-    if index < 0 or type_.get_field_index("value") < 0:
+    if index < 0 or type_.get_field_index("value") < 0 or not all(is_bytes(child.type) for child in type_):
         return False
     return (type_.field(index).metadata or {}).get(b"variant") == b"true"
+
+
+def is_bytes(type_: pa.DataType) -> bool:
+    """Whether an Arrow type is one of byte strings of any length."""
+    return bool(pa.types.is_binary(type_) or pa.types.is_large_binary(type_) or pa.types.is_binary_view(type_))
 
 
 def decimal_type(digits: int) -> Primitive:
