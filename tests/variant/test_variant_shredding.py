@@ -14,8 +14,9 @@ import pytest
 from variant_samples import column, comparable, decoded, random_type, random_value
 
 from skerry.errors import FormatError, SchemaError, UnsupportedError
-from skerry.variant import check, decode_variant, encode_variant, parse_json, variant_get
+from skerry.variant import assembling, check, decode_variant, encode_variant, parse_json, variant_get
 from skerry.variant.assembling import assemble
+from skerry.variant.building import build_objects
 from skerry.variant.paths import normalized_path
 from skerry.variant.shredding import shred, stored_type
 from skerry.variant.shredding_choice import choose_shredding
@@ -139,6 +140,22 @@ def test_objects_that_are_not_shredded_are_read() -> None:
         (lambda: stored(pa.struct([("typed_value", pa.timestamp("ms"))])), UnsupportedError, "timestamp"),
         (lambda: stored(pa.struct([("typed_value", pa.struct([("a", pa.int8())]))])), FormatError, "int8"),
         (lambda: stored(pa.struct([("x", pa.int8())])), SchemaError, "expected metadata"),
+        (lambda: stored(pa.struct([("value", pa.int64())]), value=1), FormatError, "stored as int64"),
+        (lambda: stored(pa.struct([("value", pa.list_(pa.int8()))])), FormatError, "stored as list"),
+        (lambda: stored(pa.struct([("value", pa.int64()), ("typed_value", pa.int8())])), FormatError, "as int64"),
+        (
+            lambda: stored(
+                pa.struct([("typed_value", pa.struct([("a", pa.struct([("value", pa.int8())]))]))]),
+                typed_value={"a": {}},
+            ),
+            FormatError,
+            "as int8",
+        ),
+        (
+            lambda: pa.array([{"metadata": 1}], pa.struct([("metadata", pa.int64()), ("typed_value", pa.int8())])),
+            FormatError,
+            "metadata of a variant is stored as int64",
+        ),
         (
             lambda: stored(
                 pa.struct([("typed_value", pa.struct([("c", _PAIR)]))]), typed_value={"c": {"typed_value": 1}}
@@ -167,6 +184,14 @@ def test_bad_columns_are_refused(array: Any, error: type[Exception], problem: st
         assemble(array())
 
 
+def test_paths_of_bad_columns_are_refused() -> None:
+    number = stored(pa.struct([("value", pa.int64()), ("typed_value", pa.int8())]), value=1)
+    with pytest.raises(FormatError, match="value of a variant is stored as int64"):
+        stored_get(number, (), pa.int8())
+    with pytest.raises(SchemaError, match="expected metadata"):
+        stored_get(pa.array([{"value": b"\x00"}]), ("a",), pa.int8())
+
+
 @pytest.mark.parametrize("type_", [pa.struct([]), pa.uint8(), pa.map_(pa.string(), pa.int8()), pa.large_string()])
 def test_other_types_are_not_shredded(type_: pa.DataType) -> None:
     with pytest.raises(SchemaError, match="cannot be shredded"):
@@ -185,6 +210,23 @@ def test_overlapping_fields_do_not_grow() -> None:
     array = pa.array([row], column([1]).type)
     with pytest.raises(FormatError, match="overlap"):
         shred(array, pa.struct([("0001", pa.int8())]))
+
+
+def test_there_is_room_for_fields_that_overlap(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels write without checks: fields whose values share their bytes must not exceed the room for all."""
+    names = [f"{i:03}" for i in range(200)]
+    value = b"\x02\xc8" + bytes(range(200)) + bytes(200) + b"\x01" + b"\x00"
+    array = pa.array([{"metadata": encode_variant(dict.fromkeys(names))[0], "value": value}], column([1]).type)
+    rooms = []
+
+    def build(*args: Any) -> Any:
+        rooms.append(len(args[7]))
+        return build_objects(*args)
+
+    monkeypatch.setattr(assembling, "build_objects", build)
+    with pytest.raises(FormatError, match="overlap"):
+        shred(array, pa.struct([("x", pa.int8())]))
+    assert min(rooms) >= len(names)
 
 
 # ---- choosing ----

@@ -18,9 +18,9 @@ import pyarrow.compute as pc
 from skerry.errors import FormatError, SchemaError, UnsupportedError
 from skerry.variant.building import build_arrays, build_objects, write_strings
 from skerry.variant.columns import Dictionaries, Flags, Longs, Spans, flags_of, offsets_from, raise_on
-from skerry.variant.values import MAX_DEPTH, NULL_VALUE, VARIANT, BasicType, Primitive, decimal_type
+from skerry.variant.values import MAX_DEPTH, NULL_VALUE, VARIANT, BasicType, Primitive, decimal_type, is_bytes
 
-__all__ = ["assemble", "either", "encode_leaf", "encode_objects"]
+__all__ = ["assemble", "check_bytes", "either", "encode_leaf", "encode_objects"]
 
 _RULE: Final = "Parquet spec, VariantShredding.md"
 _MAX_DIGITS: Final = 38
@@ -45,6 +45,8 @@ def assemble(array: pa.StructArray) -> pa.StructArray:
     value, typed, metadata = (_child(array, name) for name in ("value", "typed_value", "metadata"))
     if metadata is None or (value is None and typed is None):
         raise SchemaError(f"a variant is stored as {array.type}, expected metadata with value or typed_value")
+    for name, found in (("metadata", metadata), ("value", value)):
+        check_bytes(name, found)
     valid = flags_of(array)
     if not (valid <= flags_of(metadata)).all():
         raise FormatError("a variant has no metadata", rule=_RULE)
@@ -58,6 +60,16 @@ def assemble(array: pa.StructArray) -> pa.StructArray:
     mask = pa.array(~valid) if array.null_count else None
     value, metadata = (_required(found, valid) for found in (value, metadata))
     return pa.StructArray.from_arrays([value, metadata], fields=list(VARIANT), mask=mask)
+
+
+def check_bytes(name: str, array: pa.Array | None) -> None:
+    """Refuse a column of a file that ought to hold encoded values or dictionaries.
+
+    Raises:
+        FormatError: It holds something else.
+    """
+    if array is not None and not is_bytes(array.type):
+        raise FormatError(f"{name} of a variant is stored as {array.type}, expected binary", rule=_RULE)
 
 
 def _required(array: pa.Array, valid: Flags) -> pa.Array:
@@ -151,6 +163,7 @@ def _encode_field(field: pa.Array, dictionaries: Dictionaries, within: Flags, de
     value, typed = _child(field, "value"), _child(field, "typed_value")
     if value is None and typed is None:
         raise FormatError(f"a shredded field is stored as {field.type}, expected value or typed_value", rule=_RULE)
+    check_bytes("value", value)
     return _encode(value, typed, dictionaries, within & flags_of(field), depth + 1)
 
 
@@ -174,7 +187,8 @@ def encode_objects(columns: list[tuple[str, Spans]], rest: Spans, present: Flags
     ids = [dictionaries.ids_of(name.encode()) for name, _ in columns]
     known = np.stack([*dictionaries.at, *ids])
     largest = int((rest.at[1] - rest.at[0]).max(initial=0))
-    entries = np.empty((len(columns) + largest // 3 + 1, 4), np.int64)
+    # a field takes an id and an offset at least: values can overlap, which is found out after they were counted
+    entries = np.empty((len(columns) + largest // 2 + 1, 4), np.int64)
     offsets = np.zeros(len(rest) + 1, np.int64)
     offsets[1:] = present
 
@@ -239,7 +253,7 @@ def encode_leaf(typed: pa.Array) -> Spans:
         head = np.empty((len(typed), 2), np.uint8)
         head[:] = (primitive << 2, type_.scale)
         return _fixed(head, _physical(typed, 16)[:, : _DECIMAL_BYTES[primitive]], present)
-    if _is_text(type_) or _is_bytes(type_):
+    if _is_text(type_) or pa.types.is_binary(type_) or pa.types.is_large_binary(type_):
         return _strings(Spans.of(typed), Primitive.STRING if _is_text(type_) else Primitive.BINARY)
     found = _FIXED.get(type_)
     if found is None:
@@ -267,10 +281,6 @@ _FIXED: Final = {
 
 def _is_text(type_: pa.DataType) -> bool:
     return pa.types.is_string(type_) or pa.types.is_large_string(type_)
-
-
-def _is_bytes(type_: pa.DataType) -> bool:
-    return pa.types.is_binary(type_) or pa.types.is_large_binary(type_)
 
 
 def _physical(array: pa.Array, width: int) -> Any:

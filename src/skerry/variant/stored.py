@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skerry.errors import FormatError
-from skerry.variant.assembling import assemble, encode_leaf
+from skerry.variant.assembling import assemble, check_bytes, encode_leaf
 from skerry.variant.columns import Flags, Spans, flags_of
 from skerry.variant.getting import variant_get
 from skerry.variant.paths import Path, normalized_path
@@ -35,6 +35,7 @@ def stored_get(array: pa.StructArray, path: Path, type_: pa.DataType) -> pa.Arra
 
     Raises:
         FormatError: The bytes break a rule of the format.
+        SchemaError: The structs have other fields.
         UnsupportedError: A type is not one of those that the format shreds.
     """
     within, group, depth = flags_of(array), array, 0
@@ -49,7 +50,8 @@ def stored_get(array: pa.StructArray, path: Path, type_: pa.DataType) -> pa.Arra
     if depth == len(path) and typed is not None and not pa.types.is_nested(typed.type):
         return _leaf(_child(group, "value"), typed, within, type_)
     members = {name: found for name in ("value", "typed_value") if (found := _child(group, name)) is not None}
-    members["metadata"] = array.field(array.type.get_field_index("metadata"))
+    if (metadata := _child(array, "metadata")) is not None:
+        members["metadata"] = metadata
     whole = pa.StructArray.from_arrays(list(members.values()), names=list(members), mask=pa.array(~within))
     return variant_get(assemble(whole), normalized_path(path[depth:]), type_)
 
@@ -61,6 +63,7 @@ def _child(array: pa.StructArray, name: str | int) -> pa.Array | None:
 
 def _leaf(value: pa.Array | None, typed: pa.Array, within: Flags, type_: pa.DataType) -> pa.Array:
     """Values of a pair of columns, of which the second is primitive."""
+    check_bytes("value", value)
     is_typed = flags_of(typed) & within
     rest = None if value is None else Spans.of(value).only(within)
     if rest is not None and (rest.present & is_typed).any():
