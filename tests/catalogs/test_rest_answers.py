@@ -265,6 +265,24 @@ def test_an_answer_that_is_cut_or_slow_ends_in_time(broken):
             catalog.load_table(NAME)
 
 
+@pytest.mark.usefixtures("impatient")
+def test_the_length_of_a_chunk_ends_in_time():
+    """It is a line, so that each of its bytes is one more reason to wait."""
+    drops = Reply(raw=(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", *[b"0"] * 30), pause_s=0.1)
+    with serving(catalog_script({LOAD: drops})) as server:
+        catalog = RestCatalog("c", {"uri": server.uri})
+        with pytest.raises(StorageError, match=r"took longer than 0\.6 s"):
+            catalog.load_table(NAME)
+
+
+@pytest.mark.parametrize("target", ["http://[x", "http://127.0.0.1:99999999/", "//a:b/", "\x00"])
+def test_a_redirect_to_no_address_is_not_followed(target):
+    with serving(catalog_script({LOAD: Reply(307, None, {"Location": target})})) as server:
+        catalog = RestCatalog("c", {"uri": server.uri})
+        with pytest.raises(StorageError, match="redirects to"):
+            catalog.load_table(NAME)
+
+
 def test_a_server_that_is_not_there_has_done_nothing():
     with serving(catalog_script()) as server:
         catalog = RestCatalog("c", {"uri": server.uri})

@@ -12,7 +12,14 @@ import pytest
 from pyiceberg.catalog.rest import RestCatalog as PyIcebergRestCatalog
 from scripted_server import METADATA, Reply, catalog_script, failure, serving, table_reply
 
-from skerry.errors import AccessDeniedError, CommitUnknownError, FormatError, MissingDependencyError, SchemaError
+from skerry.errors import (
+    AccessDeniedError,
+    CommitUnknownError,
+    FormatError,
+    MissingDependencyError,
+    SchemaError,
+    SkerryError,
+)
 from skerry.iceberg.catalogs.base import MetadataWrite, NewIcebergTable
 from skerry.iceberg.catalogs.http_client import HttpClient
 from skerry.iceberg.catalogs.opening import open_catalog
@@ -345,6 +352,62 @@ def test_secrets_are_in_no_text():
         login = OAuth2(HttpClient(), server.uri, credential="me:hush-hush")
         texts = [repr(catalog), str(catalog), repr(catalog._server), repr(login), str(catalog.load_table(NAME))]
     assert not [text for text in texts if "hush" in text or "token-1" in text]
+
+
+def test_a_token_that_no_header_can_have_is_in_no_message():
+    """One that was read from a file often ends with a line break."""
+    with serving(catalog_script()) as server, pytest.raises(SchemaError, match="header 'Authorization'") as caught:
+        RestCatalog("c", {"uri": server.uri, "token": "hush-hush\n"})
+    assert server.requests == []
+    assert "hush" not in str(caught.value)
+
+
+def test_an_empty_token_does_not_blur_messages():
+    with serving(catalog_script({LOAD: failure(403, message="not for you")})) as server:
+        catalog = RestCatalog("c", {"uri": server.uri, "token": ""})
+        with pytest.raises(AccessDeniedError, match="not for you"):
+            catalog.load_table(NAME)
+
+
+@pytest.mark.parametrize("expires", [10**400, 1e308, -5, True, None, "soon"])
+def test_a_life_that_makes_no_sense_is_none(expires):
+    part = base64.urlsafe_b64encode(json.dumps({"exp": expires}).encode()).decode().rstrip("=")
+    answer = {"access_token": f"a.{part}.b", "expires_in": expires}
+    script = catalog_script({("POST", "/v1/oauth/tokens"): Reply(200, answer)})
+    with serving(script) as server:
+        catalog = RestCatalog("c", {"uri": server.uri, "credential": "id:hush"})
+        assert catalog.list_namespaces() == [("n",)]
+        assert len(server.seen("POST", "/tokens")) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"uri": None}, "needs its address"),
+        ({"rest.client.socket-timeout-ms": "9" * 30}, "from 1 to 999999999"),
+        ({"rest.client.socket-timeout-ms": "0"}, "from 1 to 999999999"),
+        ({"credential": "a:b", "oauth2-server-uri": "http://[x"}, "'oauth2-server-uri' is not an address"),
+        ({"token": "x", "token-expires-in-ms": "9" * 400}, "'token-expires-in-ms' must be a positive number"),
+        ({"auth": {"type": ["basic"]}}, "cannot be set up"),
+        (
+            {"auth": {"type": "basic", "basic": {"username": "u", "password": None}}},
+            r"auth\.basic\.password' is missing",
+        ),
+        (
+            {
+                "auth.type": "oauth2",
+                "auth.oauth2.client_id": "a",
+                "auth.oauth2.client_secret": "s",
+                "auth.oauth2.token_url": "http://x",
+                "auth.oauth2.expires_in": "soon",
+            },
+            r"'auth\.oauth2\.expires_in' must be a positive number",
+        ),
+    ],
+)
+def test_wrong_options_are_named(options, message):
+    with pytest.raises(SkerryError, match=message):
+        RestCatalog("c", {"uri": "http://127.0.0.1:1", **options})
 
 
 @pytest.mark.parametrize("nested", [True, False])

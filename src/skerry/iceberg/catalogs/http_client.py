@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import ssl
 import threading
@@ -22,7 +23,7 @@ from skerry.compression import decompress_gzip
 from skerry.errors import FormatError, SchemaError
 from skerry.storage import redact
 
-__all__ = ["Answer", "HttpClient", "HttpError", "Limits", "client_of", "text_properties"]
+__all__ = ["HEADER_TEXT", "Answer", "HttpClient", "HttpError", "Limits", "client_of", "text_properties"]
 
 _CHUNK: Final = 1 << 18
 _MAX_REDIRECTS: Final = 3
@@ -30,6 +31,9 @@ _REDIRECTS: Final = (301, 302, 303, 307, 308)
 _GZIP_BYTES: Final = 16 << 20
 _GZIP_EXPANSION: Final = 32
 _CONNECTIONS: Final = 8
+HEADER_TEXT: Final = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
+"""Values that a header can have."""
+_MILLISECONDS: Final = re.compile(r"\d{1,9}", re.ASCII)
 _CA_VARIABLES: Final = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 
 
@@ -119,14 +123,18 @@ class HttpClient:
 
         Raises:
             HttpError: There is no complete answer.
+            SchemaError: A header cannot be sent; the message does not show it, since it may be a token.
         """
+        for name, value in headers.items():
+            if not HEADER_TEXT.fullmatch(str(value)):
+                raise SchemaError(f"header {name!r} has a line break or other characters that cannot be sent")
         for _ in range(_MAX_REDIRECTS):
             answer = self._send_once(method, url, headers, body)
             target = answer.headers.get("location")
             if answer.status not in _REDIRECTS or target is None or method not in ("GET", "HEAD"):
                 return answer
-            there = urljoin(url, target)
-            if origin_of(there) != origin_of(url):
+            there = _within_server(url, target)
+            if there is None:
                 return answer
             url = there
         return answer
@@ -148,7 +156,10 @@ class HttpClient:
         except (HTTPError, OSError, ValueError) as error:
             raise _failure(error, url) from error
         try:
-            data = self._content(response, method, deadline)
+            # the size of a chunk is a line, for which read1 waits as long as bytes come
+            data = _within(
+                self.limits.answer_s, response.shutdown, lambda: self._content(response, method, deadline), deadline
+            )
         except (HTTPError, OSError, ValueError) as error:
             response.close()
             raise _failure(error, url) from error
@@ -242,11 +253,11 @@ def _pool_classes(limit_s: float) -> dict[str, Any]:
 
     class Http(HTTPConnection):
         def getresponse(self) -> Any:
-            return _within(limit_s, self, super().getresponse)
+            return _within(limit_s, lambda: _shut_down(self), super().getresponse)
 
     class Https(HTTPSConnection):
         def getresponse(self) -> Any:
-            return _within(limit_s, self, super().getresponse)
+            return _within(limit_s, lambda: _shut_down(self), super().getresponse)
 
     class HttpPool(urllib3.HTTPConnectionPool):
         ConnectionCls = Http
@@ -257,25 +268,33 @@ def _pool_classes(limit_s: float) -> dict[str, Any]:
     return {"http": HttpPool, "https": HttpsPool}
 
 
-def _within(limit_s: float, connection: HTTPConnection, wait: Callable[[], Any]) -> Any:
+def _shut_down(connection: HTTPConnection) -> None:
+    connection.sock.shutdown(socket.SHUT_RDWR)
+
+
+def _within(limit_s: float, cut: Callable[[], None], wait: Callable[[], Any], deadline: float | None = None) -> Any:
+    """What `wait` returns; `cut` makes it fail after the limit, or at a moment of the monotonic clock."""
     late = threading.Event()
 
-    def cut() -> None:
+    def end() -> None:
         late.set()
-        with suppress(OSError, AttributeError):
-            connection.sock.shutdown(socket.SHUT_RDWR)
+        with suppress(Exception):  # of a connection that was closed
+            cut()
 
-    timer = threading.Timer(limit_s, cut)
+    timer = threading.Timer(limit_s if deadline is None else max(0.0, deadline - time.monotonic()), end)
     timer.daemon = True
     timer.start()
     try:
-        return wait()
-    except (OSError, HTTPError) as error:
+        found = wait()
+    except Exception as error:
         if late.is_set():
             raise _too_slow(limit_s) from error
         raise
     finally:
         timer.cancel()
+    if late.is_set():  # what was cut may look complete
+        raise _too_slow(limit_s)
+    return found
 
 
 def _too_slow(limit_s: float) -> HttpError:
@@ -300,7 +319,16 @@ def _failure(error: Exception, url: str) -> HttpError:
     )
 
 
-def origin_of(url: str) -> tuple[str, str | None, int | None]:
+def _within_server(url: str, target: str) -> str | None:
+    """Where a redirect leads; None if that is another server, or no address."""
+    try:
+        there = urljoin(url, target)
+        return there if _origin_of(there) == _origin_of(url) else None
+    except ValueError:
+        return None
+
+
+def _origin_of(url: str) -> tuple[str, str | None, int | None]:
     """Scheme, host and port: what a token may be sent to."""
     parts = urlsplit(url)
     return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
@@ -338,6 +366,9 @@ def _seconds(properties: Mapping[str, Any], name: str, default: float) -> float:
     text = properties.get(name)
     if text is None:
         return default
-    if not str(text).strip().isdecimal() or int(text) == 0:
-        raise SchemaError(f"catalog property {name!r} must be a positive number of milliseconds, found {text!r}")
-    return int(text) / 1000
+    found = str(text).strip()
+    if not _MILLISECONDS.fullmatch(found) or int(found) == 0:
+        raise SchemaError(
+            f"catalog property {name!r} must be a number of milliseconds from 1 to 999999999, found {found[:40]!r}"
+        )
+    return int(found) / 1000

@@ -25,6 +25,8 @@ _DEFAULT_SCOPE: Final = "catalog"
 _EARLY: Final = 0.1
 """The part of its life before whose end a token is renewed."""
 _MAX_EARLY_S: Final = 300.0
+_MAX_SECONDS: Final = 1e11
+"""Thousands of years: of a moment since 1970, and of a token's life."""
 _PAUSE_S: Final = 10.0
 """After a renewal that failed, while the old token is still valid."""
 
@@ -169,8 +171,7 @@ class OAuth2(Authentication):
                 raise
             self._renew_at = time.monotonic() + _PAUSE_S
             return
-        lifetime = found.get("expires_in")
-        self._accept(found["access_token"], lifetime if isinstance(lifetime, int | float) else None)
+        self._accept(found["access_token"], _seconds(found.get("expires_in")))
 
     def _accept(self, token: str, lifetime_s: float | None) -> None:
         lifetime = lifetime_s if lifetime_s is not None else _expires_in(token)
@@ -249,7 +250,10 @@ def authentication_of(properties: Mapping[str, Any], client: HttpClient) -> Auth
     if credential is None and token is None:
         return Authentication()
     uri = str(properties["uri"]).rstrip("/") + "/"
-    server = urljoin(uri, str(properties.get("oauth2-server-uri") or "v1/oauth/tokens"))
+    try:
+        server = urljoin(uri, str(properties.get("oauth2-server-uri") or "v1/oauth/tokens"))
+    except ValueError as error:
+        raise SchemaError(f"catalog property 'oauth2-server-uri' is not an address: {error}") from None
     parameters = {"scope": str(properties.get("scope") or _DEFAULT_SCOPE)}
     parameters |= {name: str(properties[name]) for name in ("audience", "resource") if properties.get(name)}
     if credential is not None:
@@ -263,31 +267,31 @@ def authentication_of(properties: Mapping[str, Any], client: HttpClient) -> Auth
         server,
         token=str(token),
         parameters=parameters,
-        lifetime_s=int(str(lifetime)) / 1000 if str(lifetime).isdecimal() else None,
+        lifetime_s=_lifetime_s("token-expires-in-ms", lifetime, 1000),
     )
 
 
 def _chosen(auth: Mapping[str, Any], client: HttpClient) -> Authentication:
-    kind = auth.get("type")
-    if kind is None:
+    if auth.get("type") is None:
         raise SchemaError("catalog property 'auth' has no 'type'")
-    own = text_properties(auth, str(kind))
+    kind = str(auth["type"])
+    own = text_properties(auth, kind)
     missing = {"basic": ("username", "password"), "oauth2": ("client_id", "client_secret", "token_url")}.get(kind, ())
     for name in missing:
-        if name not in own:
+        if own.get(name) is None:
             raise SchemaError(f"catalog property 'auth.{kind}.{name}' is missing")
     match kind:
         case "noop":
             return Authentication()
         case "basic":
-            return Basic(own["username"], own["password"])
+            return Basic(str(own["username"]), str(own["password"]))
         case "oauth2":
             return OAuth2(
                 client,
-                own["token_url"],
+                str(own["token_url"]),
                 credential=f"{own['client_id']}:{own['client_secret']}",
-                parameters={"scope": own["scope"]} if own.get("scope") else {},
-                lifetime_s=float(own["expires_in"]) if own.get("expires_in") else None,
+                parameters={"scope": str(own["scope"])} if own.get("scope") else {},
+                lifetime_s=_lifetime_s(f"auth.{kind}.expires_in", own.get("expires_in")),
                 in_header=True,
             )
     from pyiceberg.catalog.rest.auth import AuthManagerFactory  # slow to load, and rarely needed
@@ -303,6 +307,17 @@ def _is_on(properties: Mapping[str, Any], name: str) -> bool:
     return str(properties.get(name, "true")).strip().lower() != "false"
 
 
+def _lifetime_s(name: str, value: Any, units: int = 1) -> float | None:
+    """How long a token lives, as a property says; None if it does not."""
+    try:
+        found = None if value in (None, "") else _seconds(float(value) / units)
+    except (ValueError, TypeError):
+        found = None
+    if found is None and value not in (None, ""):
+        raise SchemaError(f"catalog property {name!r} must be a positive number, found {str(value)[:40]!r}")
+    return found
+
+
 def _expires_in(token: str) -> float | None:
     """Seconds until a JSON Web Token expires; None for other tokens.
 
@@ -315,8 +330,15 @@ def _expires_in(token: str) -> float | None:
         found = decode_json(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
     except ValueError:
         return None
-    expires = found.get("exp") if isinstance(found, dict) else None
-    return float(expires) - time.time() if isinstance(expires, int | float) else None
+    expires = _seconds(found.get("exp")) if isinstance(found, dict) else None
+    return None if expires is None else expires - time.time()
+
+
+def _seconds(value: Any) -> float | None:
+    """A time that a server gave; None if it makes no sense."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _MAX_SECONDS:
+        return None
+    return float(value)
 
 
 def _object(answer: Answer) -> dict[str, Any] | None:

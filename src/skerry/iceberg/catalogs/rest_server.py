@@ -6,7 +6,6 @@ Spec: Iceberg REST specification.
 from __future__ import annotations
 
 import random
-import re
 import time
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -24,7 +23,7 @@ from skerry.errors import (
     StorageError,
     UnsupportedError,
 )
-from skerry.iceberg.catalogs.http_client import Answer, HttpError, client_of, text_properties
+from skerry.iceberg.catalogs.http_client import HEADER_TEXT, Answer, HttpError, client_of, text_properties
 from skerry.iceberg.catalogs.rest_authentication import Authentication, Bearer, authentication_of
 from skerry.iceberg.catalogs.rest_signing import SigV4
 from skerry.iceberg.metadata.json_records import decode_json, encode_json
@@ -63,7 +62,6 @@ _SETTINGS: Final = frozenset(
 )
 _READS: Final = ("GET", "HEAD")
 _MAX_REASON: Final = 300
-_HEADER_TEXT: Final = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 
 
 class RestServer:
@@ -107,6 +105,8 @@ class RestServer:
     def _set_up(self) -> None:
         """Take address, headers and authorization from the properties."""
         properties = self.properties
+        if not properties.get("uri"):
+            raise SchemaError("a REST catalog needs its address: the property 'uri'")
         self._uri = str(properties["uri"]).rstrip("/")
         if not self._uri.startswith(("http://", "https://")):
             raise SchemaError(f"the address of a REST catalog begins with http:// or https://: {self._where}")
@@ -116,7 +116,7 @@ class RestServer:
             "X-Iceberg-Access-Delegation": "vended-credentials",
         }
         for name, value in text_properties(properties, "header").items():
-            if not _HEADER_TEXT.fullmatch(str(value)):
+            if not HEADER_TEXT.fullmatch(str(value)):
                 raise SchemaError(f"catalog property 'header.{name}' has characters that a header cannot have")
             known = next((known for known in self._headers if known.lower() == name.lower()), name)
             self._headers[known] = str(value)
@@ -320,7 +320,7 @@ def _reason(answer: Answer) -> str:
 
 
 def _without(text: str, secrets: tuple[str, ...]) -> str:
-    for secret in sorted(secrets, key=len, reverse=True):
+    for secret in sorted(filter(None, secrets), key=len, reverse=True):
         text = text.replace(secret, "***")
     return text
 
