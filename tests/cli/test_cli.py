@@ -415,8 +415,16 @@ def test_stats_load_neither_numba_nor_spark(warehouse):
     assert result.stdout.splitlines()[-1] == "[]"
 
 
-@pytest.mark.parametrize("words", ["skerry show nyc", "skerry scan nyc.fli"])
-def test_the_shell_completes_names_of_tables(warehouse, words):
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [
+        ("skerry show nyc", "plain,nyc.flights"),
+        ("skerry scan nyc.fli", "plain,nyc.flights"),
+        ("skerry refs fast", "plain,fast-forward"),
+        ("skerry inspect ./some", "file,./some"),
+    ],
+)
+def test_the_shell_completes_names_of_tables_commands_and_files(warehouse, words, completed):
     environment = {
         **os.environ,
         "SKERRY_WAREHOUSE": str(warehouse),
@@ -425,7 +433,7 @@ def test_the_shell_completes_names_of_tables(warehouse, words):
         "COMP_CWORD": "2",
     }
     result = subprocess.run([SKERRY], capture_output=True, text=True, check=False, env=environment)
-    assert "plain,nyc.flights" in result.stdout.split()
+    assert completed in result.stdout.split()
 
 
 def test_an_output_that_cannot_be_written_is_called_so(warehouse):

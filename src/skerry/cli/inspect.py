@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from skerry.cli.display import is_terminal, print_json, to_json
-from skerry.cli.options import columns_option, json_option, key_values, open_table, split_names, warehouse_option
+from skerry.cli.options import (
+    columns_option,
+    complete_path,
+    json_option,
+    key_values,
+    open_table,
+    split_names,
+    warehouse_option,
+)
 from skerry.cli.rows import TERMINAL_ROWS, print_rows
 
 if TYPE_CHECKING:
@@ -18,7 +26,10 @@ __all__ = ["inspect"]
 
 @click.command()
 @click.argument(
-    "what", metavar="FILE | TABLE", help="An Amudai shard (path or URL of its root file), or namespace.name."
+    "what",
+    shell_complete=complete_path,
+    metavar="FILE | TABLE",
+    help="An Amudai shard (path or URL of its root file), or namespace.name.",
 )
 @click.argument(
     "metadata_table",

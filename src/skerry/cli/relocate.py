@@ -7,7 +7,7 @@ import dataclasses
 import click
 
 from skerry.cli.display import Field, count, print_json, print_records, size
-from skerry.cli.options import json_option, open_catalog, properties_option
+from skerry.cli.options import complete_path, json_option, open_catalog, properties_option
 from skerry.table.work.progress import show_progress
 
 __all__ = ["relocate"]
@@ -16,6 +16,7 @@ __all__ = ["relocate"]
 @click.command()
 @click.argument(
     "warehouse",
+    shell_complete=complete_path,
     envvar="SKERRY_WAREHOUSE",
     help="The warehouse folder at its new location.  [env var: SKERRY_WAREHOUSE]",
 )
