@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import importlib.util
 import json
 import os
 import pkgutil
@@ -19,7 +20,6 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 
 try:
@@ -58,7 +58,9 @@ class CompiledModule:
 @functools.cache
 def machine_key() -> str:
     """Digest of what machine code depends on: CPU, Python, the compilers and the code that drives them."""
-    import llvmlite.binding as llvm  # a library of more than 100 MB, not loaded before a kernel runs
+    import llvmlite  # a library of more than 100 MB, not loaded before a kernel runs
+    import llvmlite.binding as llvm
+    import numpy as np
 
     parts = [
         llvm.get_process_triple(),
@@ -66,12 +68,22 @@ def machine_key() -> str:
         llvm.get_host_cpu_features().flatten(),
         platform.python_implementation(),
         ".".join(map(str, sys.version_info[:3])),
-        *(f"{name} {metadata.version(name)}" for name in ("numba", "llvmlite", "numpy")),
+        llvmlite.__version__,
+        np.__version__,
     ]
     digest = hashlib.sha256("\n".join(parts).encode())
+    digest.update(_numba_version())
     for name in ("compiling", "intrinsics", "lowering", "machine_code"):
         digest.update(pkgutil.get_data("skerry.kernels", f"{name}.py") or b"")
     return digest.hexdigest()[:16]
+
+
+def _numba_version() -> bytes:
+    """What says numba's version: a file, since importing numba takes a second."""
+    specification = importlib.util.find_spec("numba")
+    assert specification is not None
+    assert specification.origin is not None
+    return Path(specification.origin).with_name("_version.py").read_bytes()
 
 
 def cache_directory() -> Path | None:
