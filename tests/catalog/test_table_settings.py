@@ -286,6 +286,19 @@ def test_values_that_only_other_engines_obey_are_no_obstacle(catalog, warehouse)
         table.set_properties({"write.parquet.compression-codec": "lzo"})
 
 
+def test_a_new_format_is_checked_with_the_codec_that_is_there(catalog, warehouse):
+    table = made(catalog)
+    with peer(warehouse, "d.t").transaction() as transaction:
+        transaction.set_properties({"write.orc.compression-codec": "brotli"})
+    table.refresh()
+    for name in ("write.format.default", "write.delete.format.default"):
+        with pytest.raises(SchemaError, match=r"write\.orc\.compression-codec must be one of"):
+            table.set_properties({name: "orc"})
+    table.set_properties({"write.format.default": "orc", "write.orc.compression-codec": "zstd"})
+    table.append(rows(0, 3))
+    assert [file.file_format for file in table.files()].count("orc") == 1
+
+
 def test_wrong_values_of_other_engines_can_be_removed(catalog, warehouse):
     table = made(catalog)
     wrong = {"commit.retry.num-retries": "lots", "commit.retry.min-wait-ms": "-1", "write.delete.mode": "sometimes"}

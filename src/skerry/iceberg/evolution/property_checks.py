@@ -15,6 +15,7 @@ from skerry.iceberg.operations.change_mode import ChangeMode
 from skerry.iceberg.operations.conflicts import Isolation
 from skerry.iceberg.planning.splits import target_split_bytes
 from skerry.iceberg.statistics.row_deletes import RowDeletePolicy
+from skerry.iceberg.writing.file_writers import FileEncoding
 from skerry.iceberg.writing.layout import check_layout_properties
 from skerry.table.commit import RetryPolicy
 from skerry.table.files.locations import OUTSIDE_PROPERTY
@@ -48,6 +49,9 @@ def check_properties(
     Raises:
         SchemaError: A property has an invalid value; the message names it.
     """
+    if any(name in properties and before.get(name) != properties[name] for name in _FILE_FORMATS):
+        for deletes in (False, True):  # the codec of the new format counts from now on
+            FileEncoding.from_properties(properties, deletes=deletes)
     properties = {
         name: value for name, value in properties.items() if before.get(name) != value or name in _FILE_FORMATS
     }
