@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from skerry.errors import SchemaError
 
-__all__ = ["bound", "check_list", "check_whole_number", "checked_texts"]
+__all__ = ["bound", "check_instance", "check_list", "check_whole_number", "checked_path", "checked_texts"]
 
 _KINDS = {"strings": str, "paths": str | os.PathLike, "whole numbers": int}
 
@@ -33,6 +33,34 @@ def check_list(option: str, value: Iterable[object] | None, of: str = "strings")
     for element in value if isinstance(value, list | tuple) else ():
         if not isinstance(element, _KINDS[of]) or isinstance(element, bool):
             raise SchemaError(f"{option} must be a list of {of}, found {element!r} in it")
+
+
+def check_instance(name: str, value: object, of: type, called: str) -> None:
+    """Refuse an argument that is not an object of a class.
+
+    Args:
+        name: Name of the argument.
+        value: Its value.
+        of: The class.
+        called: What objects of the class are called in the message, with their article.
+
+    Raises:
+        SchemaError: It is something else.
+    """
+    if not isinstance(value, of):
+        raise SchemaError(f"{name} must be {called}, found {type(value).__name__}: {value!r:.80}")
+
+
+def checked_path(name: str, value: str | os.PathLike[str]) -> str:
+    """The text of a path or URL.
+
+    Raises:
+        SchemaError: It is something else.
+    """
+    found = os.fspath(value) if isinstance(value, os.PathLike) else value
+    if not isinstance(found, str):
+        raise SchemaError(f"{name} must be a path or URL, found {type(value).__name__}: {value!r:.80}")
+    return found
 
 
 def bound(least: int) -> str:

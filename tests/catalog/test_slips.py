@@ -35,6 +35,12 @@ def table(tmp_path_factory):
         (lambda table, _: table.add_files("/a.parquet"), r"locations=\['/a.parquet'\]"),
         (lambda table, _: table.upsert(ROWS, on=3), r"on must be a list of strings, found int: 3"),
         (lambda table, _: table.changes(columns="id"), r"columns=\['id'\]"),
+        (lambda table, _: table.append_files(["a"]), r"append_files takes what jobs have written, found 'a'"),
+        (lambda table, _: table.scan(ref=5), r"ref must be the name of a branch or tag, found int: 5"),
+        (lambda table, _: table.scan().to_duckdb("x"), r"connection must be a connection of DuckDB, found str: 'x'"),
+        (lambda table, _: table.inspect.files(ref=5), r"ref must be the name of a branch or tag, found int: 5"),
+        (lambda table, _: table.inspect.read(5), r"name must be the name of a metadata table, found int: 5"),
+        (lambda table, _: table.inspect.schema(["a"]), r"name must be the name of a metadata table, found list"),
         (lambda table, _: table.set_properties("id"), r"properties must be a mapping of names to values, found str"),
         (
             lambda table, _: table.append(ROWS, snapshot_properties={"a": 1}),
@@ -60,6 +66,37 @@ def table(tmp_path_factory):
 def test_the_error_says_what_is_taken(table, act, message):
     with pytest.raises(SchemaError, match=message):
         act(table, table._catalog)
+
+
+@pytest.mark.parametrize(
+    ("act", "message"),
+    [
+        (lambda _: skerry.amudai.read_table(None), "a location must be a path or URL, found NoneType: None"),
+        (lambda _: skerry.amudai.write_table(ROWS, 5), "a location must be a path or URL, found int: 5"),
+        (lambda _: skerry.puffin.read(None), "path must be a path or URL, found NoneType: None"),
+        (lambda _: skerry.puffin.PuffinWriter().write(None), "path must be a path or URL, found NoneType: None"),
+        (lambda file: skerry.puffin.read(file).read_blob(0), "blob must be one of the file's blobs, found int: 0"),
+        (lambda file: skerry.puffin.read(file).read_blobs(0), "blobs must be some of the file's blobs, found int: 0"),
+        (lambda _: skerry.theta.union(skerry.theta.ThetaSketch()), r"must be a list of sketches.*; write \[sketch\]"),
+        (lambda _: skerry.theta.intersection([b"a"]), "a sketch must be a ThetaSketch, found bytes: b'a'"),
+        (lambda _: skerry.theta.difference(skerry.theta.ThetaSketch(), 1), "must be a ThetaSketch, found int: 1"),
+        (lambda _: skerry.theta.jaccard(None, skerry.theta.ThetaSketch()), "must be a ThetaSketch, found NoneType"),
+        (lambda _: skerry.amudai.FieldOptions("tiny"), "no profile 'tiny', expected one of plain"),
+        (lambda _: skerry.amudai.FieldOptions(plan="ALP"), "plan must be a Plan, found str: 'ALP'"),
+        (lambda _: skerry.amudai.FieldOptions(block_values=0), "block_values must be a whole number above 0"),
+        (lambda _: skerry.amudai.FieldOptions(with_index=None), "with_index must be true or false, found NoneType"),
+        (lambda _: skerry.amudai.FieldOptions(with_dictionary=1), "with_dictionary must be true or false, found int"),
+        (
+            lambda file: skerry.amudai.write_table(ROWS, f"{file}.shard", field_options={"id": "small"}),
+            r"field_options\['id'\] must be FieldOptions, found str: 'small'",
+        ),
+    ],
+)
+def test_files_and_sketches_name_the_slip(tmp_path, act, message):
+    file = tmp_path / "a.puffin"
+    skerry.puffin.PuffinWriter().write(file)
+    with pytest.raises(SchemaError, match=message):
+        act(file)
 
 
 def test_nothing_is_written_that_no_reader_takes(tmp_path):

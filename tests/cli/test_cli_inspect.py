@@ -68,3 +68,17 @@ def test_ranges_cover_the_file_without_overlap() -> None:
 def test_another_file_is_no_shard(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"PAR1" * 100)
     assert "not a file of an Amudai shard" in _run(str(tmp_path / "file"), code=1)
+
+
+def test_what_is_no_shard_is_called_a_file(tmp_path: Path) -> None:
+    (tmp_path / "small").write_bytes(b"hello")
+    assert "error: not an Amudai shard: file of 5 bytes, a shard has at least 28" in _run(f"{tmp_path}/small", code=1)
+
+
+def test_a_table_without_the_name_of_a_metadata_table_gets_advice() -> None:
+    error = _run("nyc.flights", code=1)
+    assert (
+        error
+        == "error: no file 'nyc.flights'; of a table, name what to show, as in: skerry inspect nyc.flights files\n"
+    )
+    assert "these options need METADATA" in _run(_shard("planes"), "--where", "a = 1", code=2)

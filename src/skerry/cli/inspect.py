@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import re
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -17,11 +18,15 @@ from skerry.cli.options import (
     warehouse_option,
 )
 from skerry.cli.rows import TERMINAL_ROWS, print_rows
+from skerry.errors import NotFoundError
 
 if TYPE_CHECKING:
     from skerry.amudai.reading.inspection import Entry
 
 __all__ = ["inspect"]
+
+_TABLE: Final = re.compile(r"[^/.]+(\.[^/.]+)+")
+"""What may be the name of a table."""
 
 
 @click.command()
@@ -71,6 +76,8 @@ def inspect(
     are not decoded; some blocks of each buffer are examined to show how they are encoded.
     """
     if metadata_table is None:
+        if where or columns or limit is not None or snapshot is not None or ref:
+            raise click.UsageError("these options need METADATA: the table to choose from, such as files or snapshots")
         _print_shard(what, key_values(properties, "--property"), as_json)
         return
     from skerry.catalog.metadata_tables import MetadataTable
@@ -87,7 +94,14 @@ def _print_shard(file: str, options: dict[str, str], as_json: bool) -> None:
     from skerry.amudai import ShardFile
     from skerry.amudai.reading.inspection import inspect_shard
 
-    tree = inspect_shard(ShardFile(file, options=options))
+    try:
+        tree = inspect_shard(ShardFile(file, options=options))
+    except NotFoundError:
+        if _TABLE.fullmatch(file):
+            raise NotFoundError(
+                f"no file {file!r}; of a table, name what to show, as in: skerry inspect {file} files"
+            ) from None
+        raise
     if as_json:
         print_json(tree.as_json())
         return

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from skerry.arguments import check_instance, checked_path
 from skerry.errors import FormatError
 from skerry.puffin.layout import (
     FOOTER_TRAILER_BYTES,
@@ -45,7 +46,7 @@ def read(
         NotFoundError: There is no such file.
         FormatError: It is not a sound Puffin file.
         UnsupportedError: A footer flag is set whose meaning is not known.
-        SchemaError: Both `storage` and `options` are given.
+        SchemaError: Both `storage` and `options` are given, or the path is neither text nor a path.
     """
     return PuffinReader(path, storage=storage, options=options)
 
@@ -72,7 +73,7 @@ class PuffinReader:
         NotFoundError: There is no such file.
         FormatError: It is not a sound Puffin file.
         UnsupportedError: A footer flag is set whose meaning is not known.
-        SchemaError: Both `storage` and `options` are given.
+        SchemaError: Both `storage` and `options` are given, or the path is neither text nor a path.
     """
 
     def __init__(
@@ -84,7 +85,7 @@ class PuffinReader:
         file_size: int | None = None,
         footer_size: int | None = None,
     ) -> None:
-        self.location = location = os.fspath(path)
+        self.location = location = checked_path("path", path)
         self._storage = storage = storage_of(storage, options)
         self._shown = redact(location)
         tail_bytes = max(FOOTER_TRAILER_BYTES, footer_size or _SPECULATIVE_TAIL_BYTES)
@@ -127,8 +128,10 @@ class PuffinReader:
 
         Raises:
             FormatError: The bytes are not what the metadata says.
+            SchemaError: `blob` is something else.
             UnsupportedError: They are in a codec that the specification does not list.
         """
+        check_instance("blob", blob, BlobMetadata, "one of the file's blobs")
         return decode_blob(blob, self.read_range(blob.offset, blob.length), max_bytes=max_bytes, location=self._shown)
 
     def read_blobs(self, blobs: Iterable[BlobMetadata] | None = None) -> list[bytes]:
@@ -142,9 +145,12 @@ class PuffinReader:
 
         Raises:
             FormatError: The bytes are not what the metadata says.
+            SchemaError: `blobs` are something else.
             UnsupportedError: They are in a codec that the specification does not list.
         """
-        wanted = self.blobs if blobs is None else tuple(blobs)
+        wanted = self.blobs if blobs is None else tuple(blobs) if isinstance(blobs, Iterable) else (blobs,)
+        for blob in wanted:
+            check_instance("blobs", blob, BlobMetadata, "some of the file's blobs")
         ranges = [self._checked_range(blob.offset, blob.length) for blob in wanted]
         fetched = self._storage.read_ranges(
             self.location, [start for start, _ in ranges], [length for _, length in ranges]

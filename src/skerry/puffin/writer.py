@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Mapping
 
 from skerry._version import __version__
-from skerry.arguments import check_list
+from skerry.arguments import check_list, checked_path
 from skerry.puffin.layout import MAGIC, encode_blob, encode_footer
 from skerry.puffin.metadata import BlobMetadata, FileMetadata
 from skerry.storage import Storage, storage_of
@@ -144,5 +144,5 @@ class PuffinWriter:
             FormatError: A value given for a blob or property does not have the type that the specification demands.
         """
         data, footer_size = self.finish()
-        storage_of(storage, options).write(os.fspath(path), data, overwrite=overwrite)
+        storage_of(storage, options).write(checked_path("path", path), data, overwrite=overwrite)
         return len(data), footer_size

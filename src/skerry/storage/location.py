@@ -14,6 +14,7 @@ from datetime import datetime
 from enum import Enum
 from typing import Final
 
+from skerry.arguments import checked_path
 from skerry.errors import SkerryError, UnsupportedError
 
 __all__ = [
@@ -122,7 +123,7 @@ def parse_location(location: str | os.PathLike[str]) -> Location:
         SkerryError: The location is empty, or its URL names no bucket or contains credentials.
         UnsupportedError: The scheme, or a remote host in a `file:` URL, is not supported.
     """
-    text = os.fspath(location)
+    text = checked_path("a location", location)
     if text.startswith("/"):
         return Location(text, Family.LOCAL, "", text)
     if not text:
@@ -252,7 +253,7 @@ def absolute(location: str | os.PathLike[str]) -> str:
     Local paths are resolved against the working directory; if they contain `..`, links are followed, as opening the
     file would. URLs and plain absolute paths are unchanged.
     """
-    text = os.fspath(location)
+    text = checked_path("a location", location)
     if not text or _URL.fullmatch(text) or text.startswith("file:/"):
         return text
     segments = text.split("/")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NoReturn, Self
 
 import pyarrow as pa
 
-from skerry.arguments import check_list
+from skerry.arguments import check_instance, check_list
 from skerry.errors import SchemaError, UnsupportedError
 from skerry.storage import Storage
 from skerry.table.arguments import Condition, check_moment
@@ -198,6 +198,8 @@ class ReadableTable(ABC):
         check_moment("as_of", as_of)
         if snapshot is not None and not isinstance(snapshot, Integral):
             raise SchemaError(f"snapshot takes the number of a snapshot, found {type(snapshot).__name__}: {snapshot!r}")
+        if ref is not None:
+            check_instance("ref", ref, str, "the name of a branch or tag")
         return self._scan(columns, where, limit, snapshot, ref, as_of)
 
     def changes(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from skerry.arguments import check_list
 from skerry.errors import SchemaError
 from skerry.table.arguments import Condition, Rows, WriteOptions
+from skerry.table.files.data_file import WrittenFile
 from skerry.table.history import MAIN, Snapshot
 from skerry.table.readable import ReadableTable
 from skerry.table.stream_batch import stream_batch
@@ -16,7 +17,6 @@ from skerry.table.work.progress import Progress, progress_callback
 from skerry.table.work.tasks import Executor
 
 if TYPE_CHECKING:
-    from skerry.table.files.data_file import WrittenFile
     from skerry.table.merging import Clauses, MergeClauses
     from skerry.table.summaries import ChangeSummary, RowChangeSummary
 
@@ -94,8 +94,17 @@ class WritableTable(ReadableTable):
         staged: bool = False,
         snapshot_properties: Mapping[str, str] | None = None,
     ) -> Snapshot | None:
-        """Publish files that a job has written for this table, with the statistics of the table, in one commit."""
-        self._append_files(files, WriteOptions(ref, staged, snapshot_properties or {}))
+        """Publish files that a job has written for this table, with the statistics of the table, in one commit.
+
+        Raises:
+            SchemaError: These are not files that a job has written; `add_files` takes locations.
+            UnsupportedError: The format does not have it.
+        """
+        written = list(files)
+        for file in written:
+            if not isinstance(file, WrittenFile):
+                raise SchemaError(f"append_files takes what jobs have written, found {file!r:.80}; see add_files")
+        self._append_files(written, WriteOptions(ref, staged, snapshot_properties or {}))
         return self.current_snapshot(ref)
 
     def delete(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from skerry.errors import UnsupportedError
+from skerry.arguments import check_instance
+from skerry.errors import SchemaError, UnsupportedError
 from skerry.theta import bounds, setops
 from skerry.theta.collector import Collector
 from skerry.theta.hashing import DEFAULT_SEED, seed_hash
@@ -165,9 +166,10 @@ def union(sketches: Iterable[ThetaSketch], lg_k: int = DEFAULT_LG_K) -> ThetaSke
         A compact sketch with the threshold and hashes of DataSketches' unions.
 
     Raises:
+        SchemaError: They are no sketches.
         UnsupportedError: The seeds differ, or `lg_k` is out of range.
     """
-    operands = list(sketches)
+    operands = _checked(sketches)
     seed = _common_seed(operands)
     result = setops.smallest(setops.union(sketch.compact for sketch in operands), 1 << _checked_lg_k(lg_k))
     return ThetaSketch.from_compact(result, seed)
@@ -186,9 +188,10 @@ def intersection(sketches: Iterable[ThetaSketch]) -> ThetaSketch:
         A compact sketch.
 
     Raises:
+        SchemaError: They are no sketches.
         UnsupportedError: The seeds differ, or there are no sketches (no sketch holds everything).
     """
-    operands = list(sketches)
+    operands = _checked(sketches)
     if not operands:
         raise UnsupportedError("the intersection of no sketches is everything, which no sketch can hold")
     seed = _common_seed(operands)
@@ -205,9 +208,10 @@ def difference(a: ThetaSketch, b: ThetaSketch) -> ThetaSketch:
         A compact sketch.
 
     Raises:
+        SchemaError: They are no sketches.
         UnsupportedError: The seeds differ.
     """
-    seed = _common_seed([a, b])
+    seed = _common_seed(_checked([a, b]))
     return ThetaSketch.from_compact(setops.difference(a.compact, b.compact), seed)
 
 
@@ -223,10 +227,26 @@ def jaccard(a: ThetaSketch, b: ThetaSketch, std_devs: float = 2.0) -> tuple[floa
         std_devs: Half the width of the interval in standard deviations; with 2 the results are those of DataSketches.
 
     Raises:
+        SchemaError: They are no sketches.
         UnsupportedError: The seeds differ.
     """
-    _common_seed([a, b])
+    _common_seed(_checked([a, b]))
     return setops.jaccard(a.compact, b.compact, std_devs)
+
+
+def _checked(sketches: Iterable[ThetaSketch]) -> list[ThetaSketch]:
+    """The sketches as a list.
+
+    Raises:
+        SchemaError: It is a single sketch, or something else.
+    """
+    hint = "; write [sketch]" if isinstance(sketches, ThetaSketch) else ""
+    if not isinstance(sketches, Iterable):
+        raise SchemaError(f"sketches must be a list of sketches, found {type(sketches).__name__}{hint}")
+    operands = list(sketches)
+    for operand in operands:
+        check_instance("a sketch", operand, ThetaSketch, "a ThetaSketch")
+    return operands
 
 
 def _common_seed(sketches: list[ThetaSketch]) -> int:

@@ -78,7 +78,7 @@ def decode_trailer(data: bytes, *, file_size: int, location: str) -> int:
     """
     if file_size < MIN_FILE_BYTES or len(data) < TRAILER_BYTES:
         raise FormatError(
-            f"shard of {file_size} bytes, expected at least {MIN_FILE_BYTES}",
+            f"not an Amudai shard: file of {file_size} bytes, a shard has at least {MIN_FILE_BYTES}",
             location=location,
             offset=file_size,
             rule=_RULE,

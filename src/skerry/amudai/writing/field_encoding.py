@@ -33,6 +33,8 @@ from skerry.amudai.writing.descriptions import (
 )
 from skerry.amudai.writing.dictionaries import BuiltDictionary, build_dictionary
 from skerry.amudai.writing.shredding import NodeColumn
+from skerry.arguments import check_instance, check_whole_number
+from skerry.errors import SchemaError
 
 __all__ = ["EncodedField", "FieldOptions", "StoredBuffer", "encode_field"]
 
@@ -55,6 +57,9 @@ class FieldOptions:
         with_dictionary: Whether strings and binaries get a value dictionary; if None, when it makes them smaller.
         with_index: Whether numbers get a range index.
         with_filter: Whether strings and binaries of few distinct values get a Bloom filter.
+
+    Raises:
+        SchemaError: A choice has the wrong type.
     """
 
     profile: Profile = Profile.BALANCED
@@ -63,6 +68,17 @@ class FieldOptions:
     with_dictionary: bool | None = None
     with_index: bool = True
     with_filter: bool = True
+
+    def __post_init__(self) -> None:
+        if self.profile not in tuple(Profile):
+            raise SchemaError(f"no profile {self.profile!r}, expected one of {', '.join(Profile)}")
+        check_whole_number("block_values", self.block_values, 1)
+        if self.plan is not None:
+            check_instance("plan", self.plan, Plan, "a Plan")
+        for name in ("with_dictionary", "with_index", "with_filter"):
+            value = getattr(self, name)
+            if not (name == "with_dictionary" and value is None):
+                check_instance(name, value, bool, "true or false")
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from skerry.amudai.values.types import ARROW_SCHEMA_PROPERTY, schema_from_arrow
 from skerry.amudai.writing.directory import StripeParts, finish_root, merge_fields
 from skerry.amudai.writing.field_encoding import FieldOptions
 from skerry.amudai.writing.stripes import write_stripe
-from skerry.arguments import check_whole_number
+from skerry.arguments import check_instance, check_whole_number
 from skerry.errors import SchemaError
 from skerry.storage import Storage, absolute, join, parent, storage_of
 
@@ -391,6 +391,8 @@ def _options_of(
     except ValueError:
         raise SchemaError(f"no profile {profile!r}, expected one of {', '.join(Profile)}") from None
     _check_names(schema, field_options)
+    for name, options in field_options.items():
+        check_instance(f"field_options[{name!r}]", options, FieldOptions, "FieldOptions")
     is_plain = chosen is Profile.PLAIN
     default = FieldOptions(
         chosen,

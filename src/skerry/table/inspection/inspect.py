@@ -9,7 +9,7 @@ from typing import Final, NoReturn
 
 import pyarrow as pa
 
-from skerry.arguments import check_list
+from skerry.arguments import check_instance, check_list
 from skerry.errors import FormatError, NotFoundError, SchemaError, UnsupportedError
 from skerry.table.inspection.columns import PROPERTIES
 from skerry.table.rows.schema import nearest
@@ -119,6 +119,7 @@ class Inspect(ABC):
         Args:
             name: One of `METADATA_TABLES`.
         """
+        check_instance("name", name, str, "the name of a metadata table")
         if name not in METADATA_TABLES:
             raise NotFoundError(f"no metadata table {name!r}{nearest(name, METADATA_TABLES)}")
         return pa.schema(self._fields(name))
@@ -142,6 +143,8 @@ class Inspect(ABC):
         schema = self.schema(name)
         if snapshot is not None and (not isinstance(snapshot, Integral) or isinstance(snapshot, bool)):
             raise SchemaError(f"snapshot takes the number of a snapshot, found {type(snapshot).__name__}: {snapshot!r}")
+        if ref is not None:
+            check_instance("ref", ref, str, "the name of a branch or tag")
         if snapshot is not None and ref is not None:
             raise SchemaError("only one of snapshot and ref can be given")
         if name not in _OF_ONE_SNAPSHOT and (snapshot is not None or ref is not None):

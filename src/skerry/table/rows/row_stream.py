@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from skerry.arguments import check_instance
 from skerry.errors import MissingDependencyError
 
 if TYPE_CHECKING:
@@ -52,9 +53,12 @@ class RowStream(ABC):
 
         Raises:
             MissingDependencyError: DuckDB is not installed.
+            SchemaError: `connection` is something else.
         """
         try:
             import duckdb
         except ImportError as error:
             raise MissingDependencyError("to_duckdb() needs the package duckdb") from error
+        if connection is not None:
+            check_instance("connection", connection, duckdb.DuckDBPyConnection, "a connection of DuckDB")
         return (connection or duckdb.default_connection()).from_arrow(self.to_arrow())
