@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import time
+import uuid
 
 import pytest
 from scripted_server import LOCATION, METADATA, Reply, catalog_script, failure, serving, table_reply
@@ -20,7 +21,7 @@ from skerry.errors import (
     StorageError,
     UnsupportedError,
 )
-from skerry.iceberg.catalogs import http_client, rest_server
+from skerry.iceberg.catalogs import http_client, rest_retries
 from skerry.iceberg.catalogs.base import MetadataWrite, NewIcebergTable
 from skerry.iceberg.catalogs.rest import RestCatalog
 from skerry.iceberg.metadata.partition_spec import PartitionSpec
@@ -42,8 +43,8 @@ INTERVAL = {
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch):
-    monkeypatch.setattr(rest_server, "_FIRST_PAUSE_S", 0.0)
-    monkeypatch.setattr(rest_server, "_LONGEST_PAUSE_S", 0.0)
+    monkeypatch.setattr(rest_retries, "_FIRST_PAUSE_S", 0.0)
+    monkeypatch.setattr(rest_retries, "_LONGEST_PAUSE_S", 0.0)
 
 
 @pytest.fixture
@@ -111,6 +112,106 @@ def test_what_a_status_says_of_a_commit(status, error):
     assert type(found) is error
     assert write.may_have_effect == (error is CommitUnknownError)
     assert sent == (5 if status == 429 else 1)
+
+
+REMEMBERS = {"idempotency-key-lifetime": "PT30M"}
+
+
+@pytest.mark.parametrize(
+    ("status", "attempts", "after"),
+    [
+        (200, 1, "committed"),
+        *((status, 1, "refused") for status in (400, 401, 403, 404, 406, 409, 419, 422, 501)),
+        *((status, 5, "unknown") for status in (408, 500, 502, 503, 504)),
+        (505, 1, "unknown"),
+        (429, 5, "refused"),
+    ],
+)
+def test_a_server_that_remembers_requests_is_asked_again_by_the_same_key(status, attempts, after):
+    reply = table_reply() if status == 200 else failure(status)
+    with serving(catalog_script({COMMIT: reply}, **REMEMBERS)) as server:
+        catalog = RestCatalog("c", {"uri": server.uri})
+        found, write = commit(catalog)
+        keys = [request.headers["idempotency-key"] for request in server.seen("POST")]
+        assert write.may_have_effect == (after != "refused")
+        assert isinstance(found, CommitUnknownError) == (after == "unknown")
+        assert len(keys) == attempts
+        assert len(set(keys)) == 1
+        assert all("idempotency-key" not in request.headers for request in server.seen("GET"))
+        commit(catalog)
+        assert server.seen("POST")[-1].headers["idempotency-key"] != keys[0]
+    key = uuid.UUID(keys[0])
+    assert (key.version, key.variant, len(keys[0])) == (7, uuid.RFC_4122, 36)
+    assert abs((key.int >> 80) / 1000 - time.time()) < 60
+
+
+def sequence(*replies):
+    """A script of one endpoint that answers with one reply after the other."""
+    left = iter(replies)
+    return lambda _: next(left)
+
+
+CUT = Reply(raw=(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", b'{"metadata'))
+
+
+@pytest.mark.parametrize("lost", [CUT, failure(500), failure(503), failure(504), failure(408)])
+@pytest.mark.parametrize("config", [REMEMBERS, {}], ids=["key", "no key"])
+def test_a_commit_whose_answer_was_lost_is_repeated_only_by_its_key(lost, config):
+    with serving(catalog_script({COMMIT: sequence(lost, table_reply())}, **config)) as server:
+        found, _ = commit(RestCatalog("c", {"uri": server.uri}))
+    assert isinstance(found, CommitUnknownError) == (not config)
+    assert len(server.seen("POST")) == (2 if config else 1)
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_every_change_has_a_key(change):
+    endpoint, act = CHANGES[change]
+    with serving(catalog_script({endpoint: sequence(failure(502), table_reply())}, **REMEMBERS)) as server:
+        act(RestCatalog("c", {"uri": server.uri}))
+        first, second = server.requests[-2:]
+    assert first.headers["idempotency-key"] == second.headers["idempotency-key"]
+
+
+@pytest.mark.parametrize("refusal", [400, 403, 404, 409, 422])
+@pytest.mark.parametrize("lost", [CUT, failure(500)])
+def test_a_refusal_says_nothing_about_an_attempt_before_it(lost, refusal):
+    with serving(catalog_script({COMMIT: sequence(lost, failure(refusal))}, **REMEMBERS)) as server:
+        found, write = commit(RestCatalog("c", {"uri": server.uri}))
+    assert isinstance(found, CommitUnknownError)
+    assert write.may_have_effect
+
+
+def test_a_change_is_sent_again_when_an_unavailable_server_says_when():
+    for replies, error in (
+        ((failure(503, **{"Retry-After": "1"}), table_reply()), None),
+        ((failure(503), table_reply()), CommitUnknownError),
+        ((failure(502, **{"Retry-After": "1"}), table_reply()), CommitUnknownError),
+        ((failure(503, **{"Retry-After": "1"}), failure(409)), CommitUnknownError),
+    ):
+        with serving(catalog_script({COMMIT: sequence(*replies)})) as server:
+            found, _ = commit(RestCatalog("c", {"uri": server.uri}))
+        assert error is None or isinstance(found, error)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("PT30M", 1800),
+        ("PT24H", 86_400),
+        ("P1DT1H1M1.5S", 90_061.5),
+        ("pt5s", 5),
+        *((text, None) for text in ("", "P", "PT", "PT0S", "30", "P1Y", "PT-5S", 5, None, [])),
+    ],
+)
+def test_how_long_a_server_remembers_requests(text, seconds):
+    assert rest_retries.key_lifetime_s(text) == seconds
+
+
+def test_a_key_is_not_used_after_its_time():
+    with serving(catalog_script({COMMIT: failure(500)}, **{"idempotency-key-lifetime": "PT0.000001S"})) as server:
+        found, _ = commit(RestCatalog("c", {"uri": server.uri}))
+    assert isinstance(found, CommitUnknownError)
+    assert len(server.seen("POST")) == 1
 
 
 @pytest.mark.parametrize("change", CHANGES)

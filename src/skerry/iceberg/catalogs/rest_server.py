@@ -5,9 +5,7 @@ Spec: Iceberg REST specification.
 
 from __future__ import annotations
 
-import random
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import quote, unquote, urlencode
 
@@ -25,6 +23,7 @@ from skerry.errors import (
 )
 from skerry.iceberg.catalogs.http_client import HEADER_TEXT, Answer, HttpError, client_of, text_properties
 from skerry.iceberg.catalogs.rest_authentication import Authentication, Bearer, authentication_of
+from skerry.iceberg.catalogs.rest_retries import READS, Attempts, key_lifetime_s
 from skerry.iceberg.catalogs.rest_signing import SigV4
 from skerry.iceberg.metadata.json_records import decode_json, encode_json
 from skerry.storage import redact
@@ -50,17 +49,12 @@ _NO_ENDPOINTS: Final = frozenset(
     }
 )
 """What a server offers that does not say so."""
-_RETRIES: Final = 4
-_FIRST_PAUSE_S: Final = 0.2
-_LONGEST_PAUSE_S: Final = 10.0
-_BUSY: Final = (429, 502, 503, 504)
 _EXPIRED: Final = (401, 419)
 _TIMED_OUT: Final = 408
 _TOO_MANY: Final = 429
 _SETTINGS: Final = frozenset(
     {"uri", "token", "credential", "scope", "audience", "resource", "oauth2-server-uri", "auth", "header", "rest"}
 )
-_READS: Final = ("GET", "HEAD")
 _MAX_REASON: Final = 300
 
 
@@ -84,6 +78,7 @@ class RestServer:
     def __init__(self, properties: Mapping[str, Any]) -> None:
         self.properties: dict[str, Any] = dict(properties)
         self._client = client_of(properties)
+        self._key_lifetime_s: float | None = None
         self._set_up()
         query = {"warehouse": str(properties["warehouse"])} if properties.get("warehouse") else {}
         found = self.object(self._call("GET", self._address("v1/config", query)), "the configuration")
@@ -98,6 +93,7 @@ class RestServer:
         self._endpoints = _NO_ENDPOINTS
         if isinstance(endpoints, list) and endpoints:
             self._endpoints = frozenset(" ".join(str(text).split()) for text in endpoints)
+        self._key_lifetime_s = key_lifetime_s(found.get("idempotency-key-lifetime"))
         self._separator = unquote(str(self.properties.get("namespace-separator") or _SEPARATOR))
         if _settings(self.properties) != _settings(properties):
             self._set_up()
@@ -189,33 +185,34 @@ class RestServer:
     def _call(self, method: str, url: str, body: bytes | None = None, token: str | None = None) -> Any:
         """Send a request, again if that is safe and may help."""
         authentication = self._authentication if token is None else Bearer(token)
-        is_read = method in _READS
-        for pause_s in (*_pauses_s(), None):
+        attempts = Attempts(method, self._key_lifetime_s)
+        while True:
             try:
-                answer = self._authorized(method, url, body, authentication)
+                answer = self._authorized(method, url, body, authentication, attempts.key)
             except HttpError as error:
-                may_repeat = error.may_repeat and (is_read or not error.may_have_effect)
-                if pause_s is None or not may_repeat:
-                    raise self._no_answer(error, is_read=is_read, secrets=authentication.secrets) from error
-                time.sleep(pause_s)
-                continue
-            is_busy = answer.status == _TOO_MANY or (is_read and answer.status in _BUSY)
-            if pause_s is None or not is_busy:
-                return self._content(answer, method, url, authentication.secrets)
-            time.sleep(max(pause_s, _retry_after_s(answer)))
-        raise AssertionError  # the last pause is None
+                if attempts.follows_error(error):
+                    continue
+                raise self._no_answer(error, attempts, authentication.secrets) from error
+            if not attempts.follows(answer):
+                return self._content(answer, method, url, attempts, authentication.secrets)
 
-    def _authorized(self, method: str, url: str, body: bytes | None, authentication: Authentication) -> Answer:
+    def _authorized(
+        self, method: str, url: str, body: bytes | None, authentication: Authentication, key: str | None
+    ) -> Answer:
         """Send a request; once more if the server no longer accepts the token, and there is a new one."""
-        answer = self._send(method, url, body, authentication)
+        answer = self._send(method, url, body, authentication, key)
         if answer.status in _EXPIRED and authentication.renew():
-            return self._send(method, url, body, authentication)
+            return self._send(method, url, body, authentication, key)
         return answer
 
-    def _send(self, method: str, url: str, body: bytes | None, authentication: Authentication) -> Answer:
+    def _send(
+        self, method: str, url: str, body: bytes | None, authentication: Authentication, key: str | None
+    ) -> Answer:
         headers = dict(self._headers)
         if body is not None:
             headers["Content-Type"] = "application/json"
+        if key is not None:
+            headers["Idempotency-Key"] = key
         authorization = authentication.header()
         if authorization is not None:
             headers["Authorization"] = authorization
@@ -223,16 +220,17 @@ class RestServer:
             headers = self._signer.signed(method, url, headers, body)
         return self._client.send(method, url, headers, body)
 
-    def _no_answer(self, error: HttpError, *, is_read: bool, secrets: tuple[str, ...]) -> SkerryError:
+    def _no_answer(self, error: HttpError, attempts: Attempts, secrets: tuple[str, ...]) -> SkerryError:
         text = _without(str(error), secrets)
-        if error.may_have_effect and not is_read:
-            return CommitUnknownError(
-                f"the catalog may or may not have applied the change: {text}", location=self._where
-            )
+        if attempts.may_have_effect:
+            return self._unknown(text)
         return StorageError(f"the catalog's server failed: {text}", location=self._where)
 
-    def _content(self, answer: Answer, method: str, url: str, secrets: tuple[str, ...]) -> Any:
-        """What an answer says."""
+    def _unknown(self, reason: str) -> CommitUnknownError:
+        return CommitUnknownError(f"the catalog may or may not have applied the change: {reason}", location=self._where)
+
+    def _content(self, answer: Answer, method: str, url: str, attempts: Attempts, secrets: tuple[str, ...]) -> Any:
+        """What an answer says; a refusal says nothing about an earlier attempt."""
         status = answer.status
         if 200 <= status < 300:
             if method == "HEAD" or not answer.body:
@@ -241,10 +239,12 @@ class RestServer:
                 return decode_json(answer.body)
             except FormatError as error:
                 problem = f"the answer of {method} {redact(url)}: {error.message}"
-                if method in _READS:
+                if method in READS:
                     raise FormatError(problem, location=self._where, rule=RULE) from None
                 raise CommitUnknownError(problem, location=self._where) from None
         reason = _without(_reason(answer), secrets)
+        if attempts.may_have_effect:
+            raise self._unknown(reason)
         if status in (*_EXPIRED, 403):
             raise AccessDeniedError(f"the catalog's server refused: {reason}", location=self._where)
         if status == 404:
@@ -259,10 +259,6 @@ class RestServer:
         if status in (405, 406, 501):
             raise UnsupportedError(f"the catalog's server does not support this: {reason}", location=self._where)
         if status >= 500 or status == _TIMED_OUT:
-            if method not in _READS:
-                raise CommitUnknownError(
-                    f"the catalog may or may not have applied the change: {reason}", location=self._where
-                )
             raise StorageError(f"the catalog's server failed: {reason}", location=self._where)
         if status == _TOO_MANY:
             raise StorageError(f"the catalog's server has too many requests: {reason}", location=self._where)
@@ -292,18 +288,6 @@ class RestServer:
 def _settings(properties: Mapping[str, Any]) -> dict[str, Any]:
     """The properties that decide where requests are sent, and what is sent with each."""
     return {name: value for name, value in properties.items() if name.split(".")[0] in _SETTINGS}
-
-
-def _pauses_s() -> Iterator[float]:
-    pause = _FIRST_PAUSE_S
-    for _ in range(_RETRIES):
-        yield random.uniform(0.5, 1.0) * pause
-        pause *= 2
-
-
-def _retry_after_s(answer: Answer) -> float:
-    text = answer.headers.get("retry-after", "")
-    return min(float(text), _LONGEST_PAUSE_S) if text.isdecimal() else 0.0
 
 
 def _reason(answer: Answer) -> str:
