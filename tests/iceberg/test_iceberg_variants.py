@@ -412,3 +412,31 @@ def test_only_the_columns_of_paths_are_read(tmp_path, paths, read):
             expected = variant_get(array, path, kind)
             assert stored_get(stored, parse_path(path), parse_type(kind)) == expected
             assert "v.metadata" not in chosen or variant_get(assemble(stored), path, kind) == expected
+
+
+@pytest.mark.parametrize("odd", [None, "text", {"x": 1}])
+def test_values_that_are_all_shredded_are_read_from_their_column_alone(catalog, monkeypatch, odd):
+    """One row group, so that one value of another kind is enough to need the column of the rest."""
+    properties = SHREDDED | {"write.parquet.variant-inference-buffer-size": "50"}
+    table = catalog.create_table("d.t", SCHEMA, format_version=3, properties=properties)
+    values = {number: {"a": number, "o": {"b": f"t{number}"}} for number in range(50)}
+    values |= {50: {"o": {}}, 51: {}, 52: None, 53: {"o": {"b": None}}} | ({} if odd is None else {54: {"a": odd}})
+    table.append(rows(values))
+    read: list[list[str]] = []
+    iterate = pq.ParquetFile.iter_batches
+    monkeypatch.setattr(
+        pq.ParquetFile,
+        "iter_batches",
+        lambda self, **options: read.append(options["columns"]) or iterate(self, **options),
+    )
+
+    def ids(where: str) -> set[int]:
+        return set(table.scan(["id"], where).to_arrow()["id"].to_pylist())
+
+    assert ids("variant_get(v, '$.a', 'int') >= 40") == set(range(40, 50))
+    assert set(read.pop()) == {"id", "v.typed_value.a.typed_value"} | ({"v.typed_value.a.value"} if odd else set())
+    assert ids("variant_get(v, '$.a', 'int') IS NULL") == set(values) - set(range(50))
+    assert ids("variant_get(v, '$.a', 'string') = 'text'") == ({54} if odd == "text" else set())
+    assert ids("variant_get(v, '$.o.b', 'string') >= 't48'") == {
+        number for number in range(50) if f"t{number}" >= "t48"
+    }

@@ -28,7 +28,7 @@ from skerry.table.files.evolution import (
 from skerry.table.files.int96 import TimestampUnits, check_nanoseconds, plan_units
 from skerry.table.files.parquet_statistics import bound_of
 from skerry.table.files.stored_file import Part, reading, without_columns
-from skerry.table.files.variant_statistics import chunk_bounds, shredded_leaves, typed_values
+from skerry.table.files.variant_statistics import chunk_bounds, empty_values, shredded_leaves, typed_values
 from skerry.table.predicate import Column, FieldMetrics
 from skerry.table.predicate.arrow import arrow_storage
 
@@ -69,7 +69,8 @@ def open_parquet(storage: Storage, location: str, wanted: pa.Schema, names: Name
         if isinstance(names, TableNames):
             names = names.by_position(stored)
         schema = identify(stored, names)
-        matched = match_leaves(schema, wanted)
+        unneeded = empty_values(metadata, schema, wanted)
+        matched = [match for match in match_leaves(schema, wanted) if match[0] not in unneeded]
         units = plan_units(metadata.schema, matched)
         return _ParquetFile(
             location=location,

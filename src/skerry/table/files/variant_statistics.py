@@ -16,14 +16,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from skerry.table.files.evolution import top_level
 from skerry.table.files.parquet_statistics import bound_of
-from skerry.table.files.variant_paths import count_columns
+from skerry.table.files.variant_paths import count_columns, paths_of
 from skerry.table.predicate.arrow import arrow_storage
 from skerry.variant import VARIANT, Primitive, Typed, encode_variant, variant_get
 from skerry.variant.paths import Path
 from skerry.variant.values import decimal_type
 
-__all__ = ["ShreddedLeaf", "chunk_bounds", "shredded_leaves", "typed_values"]
+__all__ = ["ShreddedLeaf", "chunk_bounds", "empty_values", "shredded_leaves", "typed_values"]
 
 _PRIMITIVES: dict[pa.DataType, Primitive] = {
     pa.int8(): Primitive.INT8,
@@ -92,17 +93,41 @@ def shredded_leaves(stored: pa.Schema, index: int) -> Iterator[ShreddedLeaf]:
     yield from walk(stored.field(index).type, (), position)
 
 
+def empty_values(metadata: pq.FileMetaData, stored: pa.Schema, wanted: pa.Schema) -> set[int]:
+    """Columns of values that are not shredded and need not be read: they have nulls only, and their field a column.
+
+    Args:
+        metadata: The footer of a file.
+        stored: Its schema, with field ids.
+        wanted: The columns that are read; the paths that are looked at are marked.
+
+    Returns:
+        Positions among the primitive columns of the file.
+    """
+    places = top_level(stored)
+    found = set()
+    for number, index in top_level(wanted).items():
+        paths = paths_of(wanted.field(index))
+        if paths and number in places:
+            leaves = shredded_leaves(stored, places[number])
+            found |= {leaf.value for leaf in leaves if leaf.value is not None and leaf.path in paths}
+    groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
+    return {position for position in found if all(_has_nulls_only(group.column(position)) for group in groups)}
+
+
+def _has_nulls_only(chunk: pq.ColumnChunkMetaData) -> bool:
+    counted = chunk.statistics is not None and chunk.statistics.has_null_count
+    return bool(counted and chunk.statistics.null_count >= chunk.num_values)
+
+
 def chunk_bounds(leaf: ShreddedLeaf, group: pq.RowGroupMetaData, schema: pq.ParquetSchema) -> tuple[Any, Any] | None:
     """The minimum and maximum of a field in a row group.
 
     Returns:
         Both as `Typed`, or None for either if there is no value; None if they are not known.
     """
-    if leaf.value is not None:
-        encoded = group.column(leaf.value)
-        counted = encoded.statistics is not None and encoded.statistics.has_null_count
-        if not counted or encoded.statistics.null_count < encoded.num_values:
-            return None
+    if leaf.value is not None and not _has_nulls_only(group.column(leaf.value)):
+        return None
     chunk = group.column(leaf.typed)
     statistics = chunk.statistics
     if statistics is None or not statistics.has_null_count:
