@@ -35,7 +35,7 @@ from skerry.iceberg.metadata.types import (
     UnknownType,
     UUIDType,
 )
-from skerry.table.rows.incoming import WRITE_DEFAULT_KEY
+from skerry.table.rows.schema import WRITE_DEFAULT_KEY
 from skerry.table.rows.values import decode_value
 
 BOTH_WAYS = [

@@ -33,7 +33,7 @@ from skerry.paimon.metadata.snapshot import CommitKind
 from skerry.paimon.table import PaimonTable
 from skerry.storage import Storage, name
 from skerry.table.owned_files import owned_files
-from skerry.table.rows.incoming import NULL_DEFAULT_KEY
+from skerry.table.rows.schema import NULL_DEFAULT_KEY
 
 MERGE_ON_READ = {f"write.{change}.mode": "merge-on-read" for change in ("delete", "update", "merge")}
 TYPES = pa.schema(

@@ -25,7 +25,7 @@ from skerry.paimon.metadata.state import PaimonState, load_state
 from skerry.paimon.metadata.validation import check_readable, check_schema, check_writable
 from skerry.paimon.values.types import PaimonType, decode_type
 from skerry.storage import Storage
-from skerry.table.rows.incoming import WRITE_DEFAULT_KEY
+from skerry.table.rows.schema import WRITE_DEFAULT_KEY
 
 STORAGE = Storage()
 _folders = itertools.count()

@@ -13,7 +13,8 @@ import pytest
 
 from skerry.errors import SchemaError
 from skerry.table.rows import incoming
-from skerry.table.rows.incoming import WRITE_DEFAULT_KEY, conform, open_batches
+from skerry.table.rows.incoming import conform, open_batches
+from skerry.table.rows.schema import WRITE_DEFAULT_KEY
 from skerry.table.rows.values import encode_value
 
 DECIMAL = decimal.Decimal

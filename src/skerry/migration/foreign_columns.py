@@ -16,8 +16,7 @@ import pyarrow as pa
 from skerry.errors import SchemaError, UnsupportedError
 from skerry.paimon.values.types import ArrayType, AtomicType, DataField, MapType, PaimonType, RowType, TypeRoot
 from skerry.table.files.evolution import top_level
-from skerry.table.rows.incoming import is_list
-from skerry.table.rows.schema import FIELD_ID_KEY
+from skerry.table.rows.schema import FIELD_ID_KEY, is_list
 
 __all__ = ["columns_in_file"]
 

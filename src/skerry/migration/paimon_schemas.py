@@ -37,8 +37,7 @@ from skerry.table.files.locations import OUTSIDE_PROPERTY
 from skerry.table.files.scan_task import FileScanTask
 from skerry.table.files.stored_file import check_row_count
 from skerry.table.files.stored_files import read_columns
-from skerry.table.rows.incoming import is_list
-from skerry.table.rows.schema import field_id, nearest
+from skerry.table.rows.schema import field_id, is_list, nearest
 from skerry.table.rows.values import is_uuid
 from skerry.table.work.tasks import Executor, JobProgress, ProgressCallback
 from skerry.variant import is_variant

@@ -43,8 +43,7 @@ from skerry.iceberg.metadata.types import (
     UUIDType,
     VariantType,
 )
-from skerry.table.rows.incoming import WRITE_DEFAULT_KEY, is_list
-from skerry.table.rows.schema import FIELD_ID_KEY, nearest
+from skerry.table.rows.schema import FIELD_ID_KEY, WRITE_DEFAULT_KEY, is_list, nearest
 from skerry.table.rows.values import encode_value
 from skerry.variant import VARIANT, is_variant
 

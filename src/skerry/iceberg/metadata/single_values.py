@@ -43,7 +43,7 @@ from skerry.iceberg.metadata.types import (
     TimeType,
     UUIDType,
 )
-from skerry.table.predicate.literals import format_timestamp, parse_date, parse_time, parse_timestamp, parse_uuid
+from skerry.table.rows.value_texts import format_timestamp, parse_date, parse_time, parse_timestamp, parse_uuid
 
 __all__ = ["value_from_json", "value_to_json"]
 

@@ -27,8 +27,7 @@ from skerry.iceberg.writing.variant_bounds import VariantMetrics, variant_metric
 from skerry.table.files.data_file import DataFile
 from skerry.table.files.parquet_statistics import bound_of
 from skerry.table.properties import whole_number
-from skerry.table.rows.incoming import is_list
-from skerry.table.rows.schema import FIELD_ID_KEY, nearest
+from skerry.table.rows.schema import FIELD_ID_KEY, is_list, nearest
 from skerry.table.rows.values import is_uuid
 from skerry.variant import is_variant
 

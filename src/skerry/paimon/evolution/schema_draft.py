@@ -29,8 +29,7 @@ from skerry.paimon.values.types import (
     decode_type,
     with_fresh_ids,
 )
-from skerry.table.rows.incoming import is_list
-from skerry.table.rows.schema import nearest
+from skerry.table.rows.schema import is_list, nearest
 
 __all__ = ["Path", "SchemaDraft"]
 

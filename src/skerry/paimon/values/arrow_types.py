@@ -26,8 +26,7 @@ from skerry.paimon.values.types import (
     RowType,
     TypeRoot,
 )
-from skerry.table.rows.incoming import NULL_DEFAULT_KEY, WRITE_DEFAULT_KEY, is_list
-from skerry.table.rows.schema import FIELD_ID_KEY, field_id
+from skerry.table.rows.schema import FIELD_ID_KEY, NULL_DEFAULT_KEY, WRITE_DEFAULT_KEY, field_id, is_list
 from skerry.table.rows.value_limits import FRACTION_DIGITS_KEY, MAX_LENGTH_KEY
 from skerry.table.rows.values import decode_value, encode_value
 from skerry.variant import is_variant

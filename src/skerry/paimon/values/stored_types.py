@@ -17,9 +17,8 @@ from skerry.errors import SchemaError, UnsupportedError
 from skerry.paimon.values.arrow_types import arrow_type
 from skerry.paimon.values.casts import plan_cast
 from skerry.paimon.values.types import ArrayType, AtomicType, MapType, MultisetType, PaimonType, RowType
-from skerry.table.rows.incoming import is_list
 from skerry.table.rows.nested_arrays import convert_elements, convert_entries
-from skerry.table.rows.schema import FIELD_ID_KEY
+from skerry.table.rows.schema import FIELD_ID_KEY, is_list
 
 __all__ = ["plan_column"]
 

@@ -20,9 +20,8 @@ from skerry.storage import Storage, name
 from skerry.table.files.data_file import DataFile
 from skerry.table.files.evolution import all_ids, has_ids
 from skerry.table.files.scan_task import FileScanTask
-from skerry.table.rows.incoming import is_list
 from skerry.table.rows.metadata_columns import is_metadata_column
-from skerry.table.rows.schema import field_id
+from skerry.table.rows.schema import field_id, is_list
 from skerry.variant import is_variant
 
 __all__ = ["FileChoice", "agrees", "read_by_spark"]

@@ -31,8 +31,8 @@ from pyspark.sql.types import (
 from skerry.spark.runtime.failures import refuse
 from skerry.spark.runtime.jvm import Jvm
 from skerry.spark.schema import FIELD_ID_KEY, to_arrow_schema, to_spark_type, written_by_spark
-from skerry.table.rows.incoming import WRITE_DEFAULT_KEY, conform
-from skerry.table.rows.schema import empty_batch, field_id
+from skerry.table.rows.incoming import conform
+from skerry.table.rows.schema import WRITE_DEFAULT_KEY, empty_batch, field_id
 from skerry.table.rows.values import decode_values
 from skerry.variant import is_variant
 

@@ -13,9 +13,9 @@ from skerry.errors import UnsupportedError
 from skerry.storage import Sink, Storage
 from skerry.table.files.file_output import SinkOutput
 from skerry.table.files.orc_arrays import rebuild_nested
-from skerry.table.predicate.literals import format_timestamp
 from skerry.table.rows.nested_arrays import list_elements
 from skerry.table.rows.schema import empty_batch
+from skerry.table.rows.value_texts import format_timestamp
 
 __all__ = ["OrcOutput", "OrcTimes"]
 

@@ -21,6 +21,15 @@ import numpy as np
 import pyarrow as pa
 
 from skerry.errors import SchemaError
+from skerry.table.rows.value_texts import (
+    DAY_NS,
+    format_date,
+    format_time,
+    format_timestamp,
+    parse_time,
+    parse_timestamp,
+    parse_uuid,
+)
 
 __all__ = [
     "Family",
@@ -30,29 +39,16 @@ __all__ = [
     "family_of",
     "fit",
     "format_literal",
-    "format_timestamp",
-    "parse_date",
     "parse_number",
-    "parse_time",
-    "parse_timestamp",
-    "parse_uuid",
 ]
 
 _NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
-_DAY_NS = 86_400 * 10**9
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 # Enough digits for the exact value of any double and of any decimal256; longer numbers are refused before they cost
 # time.
 _EXACT = decimal.Context(prec=1200, rounding=decimal.ROUND_FLOOR, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN)
 _MAX_DIGITS, _MAX_EXPONENT = 1100, 400
 
-_DATE = r"(?P<date>[+-]?\d{4,7}-\d{1,2}-\d{1,2})"
-_TIME = r"(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2})(?:\.(?P<fraction>\d{1,9}))?)?"
-_ZONE = r"(?P<zone>Z|UTC|(?P<sign>[+-])(?P<zone_hour>\d{2})(?::?(?P<zone_minute>\d{2}))?)"
-_DATE_TEXT = re.compile(_DATE)
-_TIME_TEXT = re.compile(_TIME)
-_TIMESTAMP_TEXT = re.compile(rf"{_DATE}(?:[ T]{_TIME}\s?{_ZONE}?)?", re.IGNORECASE)
-_UUID_TEXT = re.compile(r"[0-9a-f]{8}(-?)[0-9a-f]{4}\1[0-9a-f]{4}\1[0-9a-f]{4}\1[0-9a-f]{12}", re.IGNORECASE)
 _NUMBER_TEXT = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
 _NON_FINITE = {"nan": "NaN", "inf": "Infinity", "infinity": "Infinity", "-inf": "-Infinity", "-infinity": "-Infinity"}
 
@@ -184,65 +180,6 @@ def parse_number(text: str) -> Decimal:
     return value or Decimal(0).copy_sign(value)
 
 
-def parse_date(text: str) -> int:
-    """Parse `YYYY-MM-DD` as days since 1970-01-01; ValueError if it is not a date."""
-    if not _DATE_TEXT.fullmatch(text):
-        raise ValueError("dates have the form YYYY-MM-DD")
-    return _days(text)
-
-
-def parse_time(text: str) -> int:
-    """Parse `HH:MM[:SS[.fffffffff]]` as nanoseconds since midnight; ValueError if it is not a time."""
-    match = _TIME_TEXT.fullmatch(text)
-    if not match:
-        raise ValueError("times have the form HH:MM:SS[.fffffffff]")
-    return _nanoseconds(match)
-
-
-def parse_timestamp(text: str) -> tuple[int, bool]:
-    """Parse `YYYY-MM-DD[ HH:MM[:SS[.fffffffff]]][zone]`; ValueError if it is not a timestamp.
-
-    Returns:
-        Nanoseconds since 1970-01-01 (in UTC if a zone is given), and whether a zone (Z, UTC, ±HH[:MM]) is given.
-    """
-    match = _TIMESTAMP_TEXT.fullmatch(text)
-    if not match:
-        raise ValueError("timestamps have the form YYYY-MM-DD HH:MM:SS[.fffffffff][+HH:MM]")
-    nanoseconds = _days(match["date"]) * _DAY_NS
-    if match["hour"] is not None:
-        nanoseconds += _nanoseconds(match)
-    if match["sign"] is not None:
-        hours, minutes = int(match["zone_hour"]), int(match["zone_minute"] or 0)
-        if hours > 18 or minutes > 59:
-            raise ValueError(f"not a valid zone offset: {match['zone']}")
-        offset = (hours * 3600 + minutes * 60) * 10**9
-        nanoseconds += offset if match["sign"] == "-" else -offset
-    return nanoseconds, match["zone"] is not None
-
-
-def parse_uuid(text: str) -> bytes:
-    """Parse a UUID with or without hyphens as 16 bytes; ValueError if it is not one."""
-    if not _UUID_TEXT.fullmatch(text):
-        raise ValueError("UUIDs are written as 32 hexadecimal digits in groups of 8-4-4-4-12")
-    return bytes.fromhex(text.replace("-", ""))
-
-
-def _days(text: str) -> int:
-    sign = text[0] if text[0] in "+-" else ""
-    year, month, day = (int(part) for part in text[len(sign) :].split("-"))
-    try:
-        return int(np.datetime64(f"{'-' if sign == '-' else ''}{year:04}-{month:02}-{day:02}", "D").astype(np.int64))
-    except ValueError:
-        raise ValueError(f"not a valid date: {text}") from None
-
-
-def _nanoseconds(match: re.Match[str]) -> int:
-    hour, minute, second = int(match["hour"]), int(match["minute"]), int(match["second"] or 0)
-    if hour > 23 or minute > 59 or second > 59:
-        raise ValueError("not a valid time of day")
-    return (hour * 3600 + minute * 60 + second) * 10**9 + int((match["fraction"] or "0").ljust(9, "0"))
-
-
 # ---- literals to the families they can be compared with ----
 
 
@@ -278,7 +215,7 @@ def _same(value: Any) -> Any:
 
 
 def _midnight(days: int) -> int:
-    return days * _DAY_NS
+    return days * DAY_NS
 
 
 # A timestamp without zone that is compared with a column with zone is in UTC, and so is a date.
@@ -393,12 +330,12 @@ def _nearest(value: Decimal, dtype: np.dtype[Any]) -> Any:
 
 
 def _fit_date(nanoseconds: int, type: pa.DataType, round_floats: bool) -> Fit:
-    return _fit_units(nanoseconds, _DAY_NS, -(2**31), 2**31 - 1)
+    return _fit_units(nanoseconds, DAY_NS, -(2**31), 2**31 - 1)
 
 
 def _fit_time(nanoseconds: int, type: pa.DataType, round_floats: bool) -> Fit:
     unit = _NANOSECONDS[type.unit]
-    return _fit_units(nanoseconds, unit, 0, _DAY_NS // unit - 1)
+    return _fit_units(nanoseconds, unit, 0, DAY_NS // unit - 1)
 
 
 def _fit_timestamp(nanoseconds: int, type: pa.DataType, round_floats: bool) -> Fit:
@@ -450,30 +387,12 @@ def format_literal(value: Any, type: pa.DataType) -> str:
         text = value.hex()
         return f"'{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}'"
     if family is Family.DATE:
-        return f"DATE '{_calendar(value)}'"
+        return f"DATE '{format_date(value)}'"
     if family is Family.TIME:
-        return f"TIME '{_clock(value * _NANOSECONDS[type.unit])}'"
+        return f"TIME '{format_time(value * _NANOSECONDS[type.unit])}'"
     if family in (Family.TIMESTAMP, Family.INSTANT):
         name, zone = ("TIMESTAMP", "") if family is Family.TIMESTAMP else ("TIMESTAMPTZ", "+00:00")
         return f"{name} '{format_timestamp(value * _NANOSECONDS[type.unit])}{zone}'"
     if family is Family.FLOAT and value in (float("inf"), float("-inf")):
         return "'Infinity'" if value > 0 else "'-Infinity'"
     return f"{value:f}" if family is Family.DECIMAL else str(value)
-
-
-def format_timestamp(nanoseconds: int) -> str:
-    """Format nanoseconds since 1970-01-01 as `parse_timestamp` parses them."""
-    days, rest = divmod(nanoseconds, _DAY_NS)
-    return f"{_calendar(days)} {_clock(rest)}"
-
-
-def _calendar(days: int) -> str:
-    date = np.datetime64(days, "D")
-    year = int(date.astype("datetime64[Y]").astype(np.int64)) + 1970
-    return f"{'-' if year < 0 else ''}{abs(year):04}{str(date)[-6:]}"
-
-
-def _clock(nanoseconds: int) -> str:
-    seconds, fraction = divmod(nanoseconds, 10**9)
-    text = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
-    return f"{text}.{fraction:09}".rstrip("0") if fraction else text

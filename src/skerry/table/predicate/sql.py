@@ -15,13 +15,10 @@ from skerry.table.predicate.binding import Call, Form, Inside, Name, Syntax, Val
 from skerry.table.predicate.literals import (
     Literal,
     LiteralKind,
-    parse_date,
     parse_number,
-    parse_time,
-    parse_timestamp,
-    parse_uuid,
 )
 from skerry.table.predicate.nodes import Operator
+from skerry.table.rows.value_texts import parse_date, parse_time, parse_timestamp, parse_uuid
 from skerry.variant import is_variant
 from skerry.variant.getting import parse_type
 from skerry.variant.paths import parse_path

@@ -18,17 +18,12 @@ import pyarrow.compute as pc
 
 from skerry.errors import SchemaError, SkerryError
 from skerry.table.rows.nested_arrays import convert_elements, convert_entries
-from skerry.table.rows.schema import nearest
+from skerry.table.rows.schema import NULL_DEFAULT_KEY, WRITE_DEFAULT_KEY, is_list, nearest
 from skerry.table.rows.value_limits import plan_check
 from skerry.table.rows.values import decode_values, is_uuid
 from skerry.variant import check, is_variant
 
-__all__ = ["NULL_DEFAULT_KEY", "WRITE_DEFAULT_KEY", "conform", "is_list", "open_batches", "open_stream"]
-
-WRITE_DEFAULT_KEY = b"skerry:write_default"
-"""Metadata key of the value that fills a column missing from the data, in single-value serialisation."""
-NULL_DEFAULT_KEY = b"skerry:default_for_null"
-"""Metadata key of columns whose write default also replaces nulls in the data."""
+__all__ = ["conform", "open_batches", "open_stream"]
 
 _MAX_ROWS = 2**20
 _MAX_BYTES = 2**30  # string and binary hold at most 2 GiB per array
@@ -351,17 +346,6 @@ def _plan_map(source: pa.MapType, target: pa.MapType, path: _Path) -> _Convert:
 
 def _nulls(array: pa.Array) -> np.ndarray:
     return np.asarray(array.is_null().to_numpy(zero_copy_only=False), dtype=bool)
-
-
-def is_list(type_: pa.DataType) -> bool:
-    """Whether a type is any of Arrow's list types."""
-    return (
-        pa.types.is_list(type_)
-        or pa.types.is_large_list(type_)
-        or pa.types.is_fixed_size_list(type_)
-        or pa.types.is_list_view(type_)
-        or pa.types.is_large_list_view(type_)
-    )
 
 
 # Primitive conversions that keep every value, or fail on the one they would change ----------------------------------

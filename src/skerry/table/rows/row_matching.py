@@ -13,8 +13,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skerry.table.rows.incoming import is_list
 from skerry.table.rows.nested_arrays import list_elements
+from skerry.table.rows.schema import is_list
 
 __all__ = ["match_rows", "number_rows"]
 

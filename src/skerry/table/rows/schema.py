@@ -12,11 +12,25 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from skerry.errors import SchemaError
-from skerry.variant import is_variant
+from skerry.variant.values import is_variant
 
-__all__ = ["Leaf", "empty_batch", "field_id", "leaf", "leaves", "nearest"]
+__all__ = [
+    "NULL_DEFAULT_KEY",
+    "WRITE_DEFAULT_KEY",
+    "Leaf",
+    "empty_batch",
+    "field_id",
+    "is_list",
+    "leaf",
+    "leaves",
+    "nearest",
+]
 
 FIELD_ID_KEY = b"PARQUET:field_id"
+WRITE_DEFAULT_KEY = b"skerry:write_default"
+"""Metadata key of the value that fills a column missing from the data, in single-value serialisation."""
+NULL_DEFAULT_KEY = b"skerry:default_for_null"
+"""Metadata key of columns whose write default also replaces nulls in the data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +60,17 @@ def field_id(field: pa.Field) -> int:
         return int(field.metadata[FIELD_ID_KEY])
     except (KeyError, TypeError, ValueError):
         raise SchemaError(f"column {field.name!r} has no field id") from None
+
+
+def is_list(type_: pa.DataType) -> bool:
+    """Whether a type is any of Arrow's list types."""
+    return (
+        pa.types.is_list(type_)
+        or pa.types.is_large_list(type_)
+        or pa.types.is_fixed_size_list(type_)
+        or pa.types.is_list_view(type_)
+        or pa.types.is_large_list_view(type_)
+    )
 
 
 def empty_batch(schema: pa.Schema) -> pa.RecordBatch:
