@@ -66,8 +66,26 @@ def oracle(table) -> set[str]:
     """The paths of all files that the catalog's newest state of a table needs: JSON and Avro, read naively."""
     location = table.refresh().metadata_location
     data = path_of(location).read_bytes()
-    metadata = json.loads(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
-    return _walk(location, metadata)
+    metadata = _json(data)
+    return _walk(location, metadata) | thinned(metadata)
+
+
+def _json(data: bytes) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
+    return found
+
+
+def thinned(metadata: dict[str, Any]) -> set[str]:
+    """The last statistics files that earlier metadata files name for snapshots that have none now."""
+    living = {snapshot["snapshot-id"] for snapshot in metadata.get("snapshots") or []}
+    living -= {entry["snapshot-id"] for entry in metadata.get("statistics") or []}
+    found = {}
+    for logged in metadata.get("metadata-log") or []:
+        with contextlib.suppress(FileNotFoundError, ValueError):
+            for entry in _json(path_of(logged["metadata-file"]).read_bytes()).get("statistics") or []:
+                if entry["snapshot-id"] in living:
+                    found[entry["snapshot-id"]] = os.path.normpath(path_of(entry["statistics-path"]))
+    return set(found.values())
 
 
 def _walk(location: str, metadata: dict[str, Any]) -> set[str]:

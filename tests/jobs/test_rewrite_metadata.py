@@ -381,12 +381,16 @@ def metadata_files(table):
     return {path.name for path in Path(table.location.removeprefix("file://"), "metadata").glob("*.metadata.json")}
 
 
-def test_metadata_files_that_the_log_forgets_are_deleted_if_the_table_says_so(catalog, monkeypatch):
-    table = make(catalog, properties={"write.metadata.previous-versions-max": "2"})
+def test_metadata_files_that_the_log_forgets_are_deleted_unless_the_table_forbids_it(catalog, monkeypatch):
+    properties = {
+        "write.metadata.previous-versions-max": "2",
+        "write.metadata.delete-after-commit.enabled": "false",
+    }
+    table = make(catalog, properties=properties)
     for k in range(4):
         table.append(rows(k))
-    assert len(metadata_files(table)) == 5, "they stay by default"
-    table.set_properties({"write.metadata.delete-after-commit.enabled": "true"})
+    assert len(metadata_files(table)) == 5, "the table wants them to stay"
+    table.remove_properties("write.metadata.delete-after-commit.enabled")
     for k in range(4, 7):
         table.append(rows(k))
     state = table.refresh().handle.state

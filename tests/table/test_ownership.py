@@ -11,7 +11,7 @@ import skerry
 MAY_DELETE = {
     "table/owned_files.py": "the one place",
     # what no state needs any more
-    "iceberg/commit.py": "metadata files that the log has forgotten",
+    "iceberg/old_metadata.py": "metadata files that the log has forgotten, and statistics that only they name",
     "iceberg/jobs/expire.py": "files of expired snapshots",
     "jobs/orphans.py": "orphans",
     "iceberg/jobs/purge.py": "files of a dropped table",

@@ -34,22 +34,23 @@ from skerry.iceberg.metadata.state import TableState
 from skerry.iceberg.metadata.table_metadata import TableMetadata
 from skerry.iceberg.metadata.table_updates import (
     AddSnapshotUpdate,
+    RemoveStatisticsUpdate,
     SetSnapshotRefUpdate,
     SetStatisticsUpdate,
     TableUpdate,
 )
+from skerry.iceberg.old_metadata import delete_old_metadata
 from skerry.iceberg.operations import MetadataChange, SnapshotChange
 from skerry.iceberg.statistics.published import write_statistics
 from skerry.iceberg.statistics.snapshot_sketches import sketches_after
-from skerry.storage import file_key, is_within, join
+from skerry.iceberg.statistics.thinning import superseded
+from skerry.storage import join
 from skerry.table.commit import NotPublishedError
 from skerry.table.owned_files import OwnedFiles, after_publish
 from skerry.table.statistics.table_sample import TableSample
 from skerry.theta import ThetaSketch
 
 __all__ = ["IcebergTarget", "StagedCommit"]
-
-DELETE_METADATA_PROPERTY = "write.metadata.delete-after-commit.enabled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +192,7 @@ class IcebergTarget:
         _check_references(staged, committed.metadata)
         if self.catalog.writes_metadata:  # a server deletes its files itself
             with after_publish("deleting old metadata files"):
-                _delete_old_metadata(base, committed.metadata)
+                delete_old_metadata(base, committed.metadata, committed.metadata_location)
         return state_of(committed, base.storage)
 
     def _lost(self, staged: StagedCommit, error: ConflictError) -> TableState:
@@ -252,25 +253,6 @@ def _check_references(staged: StagedCommit, metadata: TableMetadata) -> None:
             )
 
 
-def _delete_old_metadata(base: TableState, metadata: TableMetadata) -> None:
-    """Delete the metadata files that were just dropped from the log, if the table's properties ask for it.
-
-    Spec: Iceberg properties, `write.metadata.delete-after-commit.enabled`, `write.metadata.previous-versions-max`.
-    """
-    properties = metadata.properties
-    wanted = properties.get(DELETE_METADATA_PROPERTY, "false").strip().lower() == "true"
-    if not wanted or properties.get("gc.enabled", "true").strip().lower() != "true":
-        return
-    kept = {file_key(entry.metadata_file) for entry in metadata.metadata_log}
-    forgotten = (entry.metadata_file for entry in base.metadata.metadata_log)
-    base.storage.delete(
-        location
-        for location in forgotten
-        if file_key(location) not in kept
-        and any(is_within(root, location) for root in (metadata.location, base.metadata_folder))
-    )
-
-
 def _new_snapshot_id() -> int:
     """A positive random 63-bit id; never 0 and never -1, which readers take for `no snapshot`."""
     return secrets.randbits(62) + 1
@@ -326,7 +308,7 @@ def _stage_snapshot(staging: _Staging, change: SnapshotChange) -> StagedCommit:
     updates: list[TableUpdate] = [AddSnapshotUpdate(snapshot=snapshot)]
     if not change.staged:
         updates.append(set_branch(metadata, change.ref, snapshot_id))
-    statistics = _stage_statistics(staging, snapshot, *sketches_after(base, change.ref, change.samples))
+    statistics = _statistics_after(staging, snapshot, change)
     unmoved = AssertRefSnapshotId(ref=change.ref, snapshot_id=parent_id)
     return StagedCommit(
         base=base,
@@ -358,6 +340,17 @@ def set_branch(metadata: TableMetadata, name: str, snapshot_id: int) -> SetSnaps
 
 def _added_rows(next_row_id: int | None, first_row_id: int | None) -> int | None:
     return None if next_row_id is None or first_row_id is None else next_row_id - first_row_id
+
+
+def _statistics_after(staging: _Staging, snapshot: Snapshot, change: SnapshotChange) -> list[TableUpdate]:
+    """Write the statistics file of a new snapshot; the updates that register it and drop entries it supersedes."""
+    base = staging.base
+    registered = _stage_statistics(staging, snapshot, *sketches_after(base, change.ref, change.samples))
+    updates: list[TableUpdate] = [*registered]
+    for update in registered:
+        thinned = superseded(base, snapshot, update.statistics, moves=None if change.staged else change.ref)
+        updates += [RemoveStatisticsUpdate(snapshot_id=number) for number in thinned]
+    return updates
 
 
 def _stage_statistics(

@@ -8,7 +8,7 @@ Spec: Iceberg spec, Snapshot References.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from skerry.errors import AlreadyExistsError, ConflictError, NotFoundError, SchemaError
@@ -19,6 +19,7 @@ from skerry.iceberg.metadata.snapshot import Snapshot, SnapshotRefType
 from skerry.iceberg.metadata.state import MAIN, TableState
 from skerry.iceberg.metadata.table_updates import RemoveSnapshotRefUpdate, SetSnapshotRefUpdate
 from skerry.iceberg.operations import MetadataChange
+from skerry.iceberg.statistics.earlier import restored
 from skerry.table.history import Retention, in_utc
 from skerry.table.rows.schema import nearest
 
@@ -68,7 +69,8 @@ class CreateRef:
             raise NotFoundError("the table has no snapshot yet", location=base.name)
         update = _set_ref(self.name, self.kind, target.snapshot_id, self.retention)
         looked_at = {self.name} if self.snapshot_id is not None else {self.name, self.source}
-        return MetadataChange((update,), tuple(_unmoved(base, name) for name in sorted(looked_at)))
+        change = MetadataChange((update,), tuple(_unmoved(base, name) for name in sorted(looked_at)))
+        return _with_statistics(base, target.snapshot_id, change)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,8 +204,17 @@ class Rollback:
 
 
 def move_branch(base: TableState, branch: str, snapshot_id: int) -> MetadataChange:
-    """The change that moves a branch if it is still where `base` has it."""
-    return MetadataChange((set_branch(base.metadata, branch, snapshot_id),), (_unmoved(base, branch),))
+    """The change that moves a branch if it is still where `base` has it, to a snapshot that keeps its statistics."""
+    update = set_branch(base.metadata, branch, snapshot_id)
+    return _with_statistics(base, snapshot_id, MetadataChange((update,), (_unmoved(base, branch),)))
+
+
+def _with_statistics(base: TableState, snapshot_id: int, change: MetadataChange) -> MetadataChange:
+    """A change after which the snapshot has its statistics again, if their entry was thinned."""
+    sketches, sample = restored(base, base.snapshot_by_id(snapshot_id))
+    if not sketches and sample is None:
+        return change
+    return replace(change, snapshot_id=snapshot_id, sketches=sketches, sample=sample)
 
 
 def _unmoved(base: TableState, name: str) -> AssertRefSnapshotId:

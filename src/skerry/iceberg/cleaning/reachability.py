@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from skerry.errors import SkerryError
 from skerry.iceberg.manifests.manifest import EntryStatus, FileContent
 from skerry.iceberg.manifests.manifest_list import ManifestFile, decode_manifest_list
 from skerry.iceberg.manifests.reader import read_manifest
@@ -19,8 +18,8 @@ from skerry.iceberg.manifests.snapshot_manifests import read_manifests
 from skerry.iceberg.metadata.snapshot import Snapshot
 from skerry.iceberg.metadata.state import TableState
 from skerry.iceberg.metadata.statistics_file import PartitionStatisticsFile, StatisticsFile
-from skerry.iceberg.metadata.stray_metadata import decode_json
 from skerry.iceberg.metadata.table_metadata import TableMetadata
+from skerry.iceberg.statistics.earlier import earlier_statistics
 from skerry.storage import Storage, file_key, is_within
 from skerry.table.reachability import FileKey
 from skerry.table.table_files import FileKind, TableFile
@@ -36,6 +35,7 @@ __all__ = [
     "read_live_files",
     "replaced_statistics",
     "statistics_files",
+    "thinned_statistics",
 ]
 
 
@@ -92,27 +92,36 @@ def statistics_files(metadata: TableMetadata) -> Iterator[tuple[int, TableFile]]
         yield file.snapshot_id, TableFile(file.statistics_path, FileKind.STATISTICS, file.file_size_in_bytes)
 
 
-def replaced_statistics(state: TableState) -> Iterator[TableFile]:
-    """Statistics files that earlier metadata files registered and the table does not: they were replaced.
+def replaced_statistics(state: TableState, staying: Iterable[Snapshot] | None = None) -> Iterator[TableFile]:
+    """Statistics files that earlier metadata files name and that no snapshot of the table can get again.
 
-    Earlier metadata files that cannot be read are skipped; files named only by them are left to orphan removal.
+    They were replaced by others of the same snapshot, or their snapshot is gone.
+
+    Args:
+        state: The table.
+        staying: The snapshots that will be left; all of them if None.
     """
     current = {file_key(file.location) for _, file in statistics_files(state.metadata)}
-    for entry in state.metadata.metadata_log:
-        try:
-            metadata = decode_json(state.storage.read(entry.metadata_file))
-            files = [
-                TableFile(file["statistics-path"], FileKind.STATISTICS, file["file-size-in-bytes"])
-                for file in metadata.get("statistics") or []
-            ]
-        except (SkerryError, OSError, EOFError, ValueError, KeyError, TypeError, AttributeError):
-            continue
-        for file in files:
-            key = file_key(file.location)
-            if key not in current and is_within(state.metadata.location, file.location):
-                current.add(key)
-                if state.storage.exists(file.location):
-                    yield file
+    owners = {file.snapshot_id for file in state.metadata.statistics}
+    living = {snapshot.snapshot_id for snapshot in (state.metadata.snapshots if staying is None else staying)}
+    for owner, file in earlier_statistics(state):
+        key = file_key(file.location)
+        is_lost = owner in owners or owner not in living
+        if is_lost and key not in current and is_within(state.metadata.location, file.location):
+            current.add(key)
+            if state.storage.exists(file.location):
+                yield file
+
+
+def thinned_statistics(state: TableState) -> Iterator[TableFile]:
+    """The last statistics files that earlier metadata files name for snapshots that exist and have none now.
+
+    A branch that moves back to such a snapshot takes them from there (`skerry.iceberg.statistics.earlier`).
+    """
+    without = {snapshot.snapshot_id for snapshot in state.metadata.snapshots}
+    without -= {file.snapshot_id for file in state.metadata.statistics}
+    last = {owner: file for owner, file in earlier_statistics(state) if owner in without}
+    return iter(last.values())
 
 
 def metadata_files(state: TableState) -> list[str]:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from skerry.errors import NotFoundError
 from skerry.iceberg.cleaning.expiry import refuse_kept_files
-from skerry.iceberg.cleaning.reachability import FileReader, metadata_files, statistics_files
+from skerry.iceberg.cleaning.reachability import FileReader, metadata_files, statistics_files, thinned_statistics
 from skerry.iceberg.handle import IcebergHandle
 from skerry.iceberg.metadata.stray_metadata import StrayMetadata, possible_states, read_stray, read_table_metadata
 from skerry.iceberg.metadata.table_metadata import TableMetadata
@@ -96,6 +96,7 @@ class ReachableIcebergTable:
         found = self._of(state.metadata)
         for location in (*own, join(state.metadata_folder, _VERSION_HINT)):
             found[file_key(location)] = location
+        found |= {file_key(file.location): file.location for file in thinned_statistics(state)}
         known = set(map(file_key, own))
         strays = self._look_at([marker for marker in markers if file_key(marker) not in known])
         states = possible_states(strays, state.metadata.table_uuid, state.metadata.last_updated_ms)

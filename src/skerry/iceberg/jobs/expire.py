@@ -136,7 +136,8 @@ def unreached(
     Returns:
         Those below the table's location, and those elsewhere.
     """
-    replaced = keyed(replaced_statistics(after))
+    staying = list(staying)
+    replaced = keyed(replaced_statistics(after, staying))
     if not gone and not replaced:
         return (), ()
     lists, manifests = reader.lists(gone)

@@ -12,6 +12,7 @@ from skerry.iceberg.cleaning.reachability import (
     metadata_files,
     replaced_statistics,
     statistics_files,
+    thinned_statistics,
 )
 from skerry.iceberg.handle import IcebergHandle
 from skerry.storage import file_key, is_within
@@ -42,7 +43,9 @@ def purge(table: IcebergHandle, drop: Callable[[], None], *, executor: Executor 
     state.storage.check_writable(state.metadata.location)
     reader = FileReader(executor or ThreadExecutor(), state.storage)
     lists, manifests = reader.lists(state.metadata.snapshots)
-    statistics = keyed(file for _, file in statistics_files(state.metadata)) | keyed(replaced_statistics(state))
+    statistics = keyed(file for _, file in statistics_files(state.metadata))
+    thinned = (file for file in thinned_statistics(state) if state.storage.exists(file.location))
+    statistics |= keyed(thinned) | keyed(replaced_statistics(state))
     files = reader.live(manifests) | manifest_files(manifests) | lists | statistics
     locations = {key: file.location for key, file in files.items()}
     locations |= {file_key(location): location for location in metadata_files(state)}
