@@ -16,4 +16,9 @@ COMPILER = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
 def quick_java(spark_version: str = pyspark.__version__) -> str:
     """Options by which Spark's JVMs need little processor time, with the classes that `make peers` has archived."""
     archive = ARCHIVES / f"spark-{'.'.join(spark_version.split('.')[:2])}.jsa"
-    return f"{COMPILER} -XX:SharedArchiveFile={archive}" if archive.exists() else COMPILER
+    return f"{COMPILER} -XX:SharedArchiveFile={archive}" if _is_archive(archive) else COMPILER
+
+
+def _is_archive(file: Path) -> bool:
+    """Whether a file has an archive: it is empty where none could be written."""
+    return file.exists() and file.stat().st_size > 0
