@@ -456,3 +456,18 @@ def test_a_query_reads_a_metadata_table_once_and_only_its_columns(catalog, monke
     monkeypatch.setattr(Inspect, "read", recorded)
     catalog.sql('SELECT file_path FROM "ns.t$files" WHERE record_count > 1')
     assert asked == [("files", ["file_path", "record_count"])]
+
+
+@pytest.mark.parametrize("name", ["content_offset", "content_size_in_bytes", "referenced_data_file"])
+def test_deletion_vectors_without_a_place_are_refused(catalog, name):
+    table = catalog.create_table("ns.t", SCHEMA)
+    vector = {
+        "file_path": f"{table.location}/data/a.puffin",
+        "file_format": "PUFFIN",
+        "record_count": 1,
+        "content_offset": 4,
+        "content_size_in_bytes": 50,
+        "referenced_data_file": "a.parquet",
+    }
+    with pytest.raises(FormatError, match=f"a deletion vector has no {name}"):
+        table.inspect._deleted_by(vector | {name: None})

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skerry.errors import AccessDeniedError, NotFoundError
+from skerry.errors import AccessDeniedError, FormatError, NotFoundError
 from skerry.iceberg.cleaning.expiry import ExpireSnapshots
 from skerry.iceberg.jobs.compact_plan import SMALL, CompactRules
 from skerry.iceberg.manifests.manifest import FileContent
@@ -56,6 +56,7 @@ from skerry.table.work.read_ahead import default_threads
 
 __all__ = ["IcebergInspect", "upkeep"]
 
+_RULE: Final = "Iceberg spec, Data File Fields"
 _METADATA_LOG: Final = (
     pa.field("timestamp", MOMENT, nullable=False),
     pa.field("file", pa.string(), nullable=False),
@@ -325,6 +326,9 @@ class IcebergInspect(Inspect):
         """The positions that a delete file or deletion vector deletes, by data file."""
         location, offset = row["file_path"], row["content_offset"]
         if row["file_format"].lower() == "puffin":
+            for name in ("content_offset", "content_size_in_bytes", "referenced_data_file"):
+                if row[name] is None:
+                    raise FormatError(f"a deletion vector has no {name}", location=location, rule=_RULE)
             blob = self._state.storage.read_range(location, offset, row["content_size_in_bytes"])
             positions = decode_deletion_vector(blob, cardinality=row["record_count"], location=location, offset=offset)
             return {row["referenced_data_file"]: positions}
