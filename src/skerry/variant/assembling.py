@@ -18,7 +18,16 @@ import pyarrow.compute as pc
 from skerry.errors import FormatError, SchemaError, UnsupportedError
 from skerry.variant.building import build_arrays, build_objects, write_strings
 from skerry.variant.columns import Dictionaries, Flags, Longs, Spans, flags_of, offsets_from, raise_on
-from skerry.variant.values import MAX_DEPTH, NULL_VALUE, VARIANT, BasicType, Primitive, decimal_type, is_bytes
+from skerry.variant.values import (
+    ARROW_TYPES,
+    MAX_DEPTH,
+    NULL_VALUE,
+    VARIANT,
+    BasicType,
+    Primitive,
+    decimal_type,
+    is_bytes,
+)
 
 __all__ = ["assemble", "check_bytes", "either", "encode_leaf", "encode_objects"]
 
@@ -255,28 +264,11 @@ def encode_leaf(typed: pa.Array) -> Spans:
         return _fixed(head, _physical(typed, 16)[:, : _DECIMAL_BYTES[primitive]], present)
     if _is_text(type_) or pa.types.is_binary(type_) or pa.types.is_large_binary(type_):
         return _strings(Spans.of(typed), Primitive.STRING if _is_text(type_) else Primitive.BINARY)
-    found = _FIXED.get(type_)
+    found = Primitive.UUID if type_ == pa.binary(16) else ARROW_TYPES.get(type_)
     if found is None:
         raise UnsupportedError(f"variants shredded as {type_}", rule=_RULE)
     values = _physical(typed, type_.bit_width // 8)
     return _fixed(np.full(len(typed), found << 2, np.uint8), values, present)
-
-
-_FIXED: Final = {
-    pa.int8(): Primitive.INT8,
-    pa.int16(): Primitive.INT16,
-    pa.int32(): Primitive.INT32,
-    pa.int64(): Primitive.INT64,
-    pa.float32(): Primitive.FLOAT,
-    pa.float64(): Primitive.DOUBLE,
-    pa.date32(): Primitive.DATE,
-    pa.time64("us"): Primitive.TIME_NTZ,
-    pa.timestamp("us", "UTC"): Primitive.TIMESTAMP,
-    pa.timestamp("us"): Primitive.TIMESTAMP_NTZ,
-    pa.timestamp("ns", "UTC"): Primitive.TIMESTAMP_NS,
-    pa.timestamp("ns"): Primitive.TIMESTAMP_NTZ_NS,
-    pa.binary(16): Primitive.UUID,
-}
 
 
 def _is_text(type_: pa.DataType) -> bool:

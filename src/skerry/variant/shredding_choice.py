@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from skerry.variant.columns import variants
 from skerry.variant.decoding import decode_variant
-from skerry.variant.values import MAX_DIGITS, Primitive, Typed
+from skerry.variant.values import ARROW_TYPES, MAX_DIGITS, Primitive, Typed
 
 __all__ = ["choose_shredding"]
 
@@ -24,27 +24,13 @@ _LEAST_SHARE: Final = 0.1
 _MOST_FIELDS: Final = 300
 _MOST_LEVELS: Final = 50
 
-_TYPES: Final = {
+_TYPES: Final[dict[Primitive, pa.DataType]] = {
     Primitive.TRUE: pa.bool_(),
     Primitive.FALSE: pa.bool_(),
-    Primitive.FLOAT: pa.float32(),
-    Primitive.DOUBLE: pa.float64(),
-    Primitive.DATE: pa.date32(),
-    Primitive.TIME_NTZ: pa.time64("us"),
-    Primitive.TIMESTAMP: pa.timestamp("us", "UTC"),
-    Primitive.TIMESTAMP_NTZ: pa.timestamp("us"),
-    Primitive.TIMESTAMP_NS: pa.timestamp("ns", "UTC"),
-    Primitive.TIMESTAMP_NTZ_NS: pa.timestamp("ns"),
-    Primitive.STRING: pa.string(),
-    Primitive.BINARY: pa.binary(),
     Primitive.UUID: pa.uuid(),
+    **{primitive: type_ for type_, primitive in ARROW_TYPES.items()},
 }
-_WIDTHS: Final = {
-    Primitive.INT8: pa.int8(),
-    Primitive.INT16: pa.int16(),
-    Primitive.INT32: pa.int32(),
-    Primitive.INT64: pa.int64(),
-}
+_INTEGERS: Final = (Primitive.INT8, Primitive.INT16, Primitive.INT32, Primitive.INT64)
 _OBJECT, _ARRAY, _INTEGER, _DECIMAL = "object", "array", "integer", "decimal"
 
 
@@ -110,7 +96,7 @@ class _Seen:
             self.element.add(value, depth)
 
     def _add_primitive(self, value: Typed) -> None:
-        if value.type in _WIDTHS:
+        if value.type in _INTEGERS:
             self._add_kind(_INTEGER)
             self.width = max(self.width, value.type)
             self.digits = max(self.digits, len(str(abs(value.value))))
@@ -126,7 +112,7 @@ class _Seen:
     def type(self, total: int) -> pa.DataType | None:
         """What is shredded here; `total` is the number of variants."""
         if self.kinds == {_INTEGER}:
-            return _WIDTHS[self.width]
+            return _TYPES[self.width]
         if self.kinds and self.kinds <= {_INTEGER, _DECIMAL}:
             precision = max(self.digits, 0) + self.scale
             return pa.decimal128(precision, self.scale) if precision <= MAX_DIGITS else None

@@ -13,6 +13,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 __all__ = [
+    "ARROW_TYPES",
     "EXACT",
     "MAX_DEPTH",
     "MAX_DIGITS",
@@ -70,6 +71,28 @@ class Primitive(IntEnum):
     TIMESTAMP_NS = 18
     TIMESTAMP_NTZ_NS = 19
     UUID = 20
+
+
+ARROW_TYPES: Final = {
+    pa.int8(): Primitive.INT8,
+    pa.int16(): Primitive.INT16,
+    pa.int32(): Primitive.INT32,
+    pa.int64(): Primitive.INT64,
+    pa.float32(): Primitive.FLOAT,
+    pa.float64(): Primitive.DOUBLE,
+    pa.date32(): Primitive.DATE,
+    pa.time64("us"): Primitive.TIME_NTZ,
+    pa.timestamp("us", "UTC"): Primitive.TIMESTAMP,
+    pa.timestamp("us"): Primitive.TIMESTAMP_NTZ,
+    pa.timestamp("ns", "UTC"): Primitive.TIMESTAMP_NS,
+    pa.timestamp("ns"): Primitive.TIMESTAMP_NTZ_NS,
+    pa.string(): Primitive.STRING,
+    pa.binary(): Primitive.BINARY,
+}
+"""The types that shredded columns have in files; boolean, decimals and UUIDs come besides.
+
+Spec: Parquet spec, VariantShredding.md, Shredded Value Types.
+"""
 
 
 @dataclass(frozen=True, slots=True)

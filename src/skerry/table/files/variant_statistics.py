@@ -20,29 +20,11 @@ from skerry.table.files.evolution import top_level
 from skerry.table.files.parquet_statistics import bound_of
 from skerry.table.files.variant_paths import count_columns, paths_of
 from skerry.table.predicate.arrow import arrow_storage
-from skerry.variant import VARIANT, Primitive, Typed, encode_variant, variant_get
+from skerry.variant import VARIANT, Typed, encode_variant, variant_get
 from skerry.variant.paths import Path
-from skerry.variant.values import decimal_type
+from skerry.variant.values import ARROW_TYPES, decimal_type
 
 __all__ = ["ShreddedLeaf", "chunk_bounds", "empty_values", "shredded_leaves", "typed_values"]
-
-_PRIMITIVES: dict[pa.DataType, Primitive] = {
-    pa.int8(): Primitive.INT8,
-    pa.int16(): Primitive.INT16,
-    pa.int32(): Primitive.INT32,
-    pa.int64(): Primitive.INT64,
-    pa.float32(): Primitive.FLOAT,
-    pa.float64(): Primitive.DOUBLE,
-    pa.date32(): Primitive.DATE,
-    pa.time64("us"): Primitive.TIME_NTZ,
-    pa.timestamp("us", "UTC"): Primitive.TIMESTAMP,
-    pa.timestamp("us"): Primitive.TIMESTAMP_NTZ,
-    pa.timestamp("ns", "UTC"): Primitive.TIMESTAMP_NS,
-    pa.timestamp("ns"): Primitive.TIMESTAMP_NTZ_NS,
-    pa.string(): Primitive.STRING,
-    pa.binary(): Primitive.BINARY,
-}
-"""Types with an order that all engines share; those of UUIDs differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +116,8 @@ def chunk_bounds(leaf: ShreddedLeaf, group: pq.RowGroupMetaData, schema: pq.Parq
         return None
     if statistics.null_count == chunk.num_values:
         return None, None
-    primitive = decimal_type(leaf.type.precision) if pa.types.is_decimal128(leaf.type) else _PRIMITIVES.get(leaf.type)
+    # UUIDs are not among them: engines order them differently
+    primitive = decimal_type(leaf.type.precision) if pa.types.is_decimal128(leaf.type) else ARROW_TYPES.get(leaf.type)
     if primitive is None or not statistics.has_min_max:
         return None
     logical = json.loads(schema.column(leaf.typed).logical_type.to_json())
