@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping
 
 from skerry.errors import SchemaError
 
-__all__ = ["bound", "check_instance", "check_list", "check_whole_number", "checked_path", "checked_texts"]
+__all__ = ["bound", "check_instance", "check_list", "check_text", "check_whole_number", "checked_path", "checked_texts"]
 
+_NO_TEXT = re.compile("[\0\ud800-\udfff]")
 _KINDS = {"strings": str, "paths": str | os.PathLike, "whole numbers": int}
 
 
@@ -78,6 +80,21 @@ def check_whole_number(name: str, value: int | None, least: int) -> None:
         raise SchemaError(f"{name} must be a whole number {bound(least)}, found {value!r}")
 
 
+def check_text(option: str, value: str | None) -> None:
+    """Refuse what is not a text that a file or a database can contain; None means that it was not given.
+
+    Raises:
+        SchemaError: It is something else, or has a null character or half a surrogate pair.
+    """
+    if value is None:
+        return
+    if not isinstance(value, str):
+        raise SchemaError(f"{option} must be a string, found {type(value).__name__}: {value!r}")
+    found = _NO_TEXT.search(value)
+    if found is not None:
+        raise SchemaError(f"{option} cannot contain {found.group()!r}, found {value[:100]!r}")
+
+
 def checked_texts(option: str, value: Mapping[str, str] | None) -> dict[str, str]:
     """A copy of names and values such as those of properties.
 
@@ -86,7 +103,7 @@ def checked_texts(option: str, value: Mapping[str, str] | None) -> dict[str, str
         value: The names and values; none if None.
 
     Raises:
-        SchemaError: It is not a mapping, or a name or a value is not a string.
+        SchemaError: It is not a mapping, or a name or a value is not a string that a file or a database can contain.
     """
     if value is None:
         return {}
@@ -95,4 +112,6 @@ def checked_texts(option: str, value: Mapping[str, str] | None) -> dict[str, str
     for name, text in value.items():
         if not isinstance(name, str) or not isinstance(text, str):
             raise SchemaError(f"names and values of {option} must be strings, found {name!r}: {text!r}")
+        if _NO_TEXT.search(name) or _NO_TEXT.search(text):
+            raise SchemaError(f"{option} cannot contain null characters and halves of surrogate pairs, as in {name!r}")
     return dict(value)

@@ -61,6 +61,19 @@ def table(tmp_path_factory):
         (lambda _, catalog: catalog.create_table(("d", "u"), SCHEMA), r"a name must be a string .*found tuple"),
         (lambda _, catalog: catalog.create_table("d.u", SCHEMA, partition_by="id"), r"partition_by=\['id'\]"),
         (lambda _, catalog: catalog.create_table("d.u", SCHEMA, sort_by="id"), r"sort_by=\['id'\]"),
+        (
+            lambda _, catalog: catalog.create_table("d.u", SCHEMA, location=5),
+            r"location must be a string, found int: 5",
+        ),
+        (lambda _, catalog: catalog.create_table("d.u", SCHEMA, properties={"a": "\ud800"}), r"surrogate.*in 'a'"),
+        (lambda _, catalog: catalog.create_namespace("p", {"a": "\0"}), r"properties cannot contain null characters"),
+        (
+            lambda _, catalog: catalog.register_table("d.u", None),
+            r"metadata_path must be a path or URL, found NoneType",
+        ),
+        (lambda _, catalog: catalog.list_tables(5), r"namespace must be a string, found int: 5"),
+        (lambda _, catalog: catalog.load_table("d.\ud800"), r"a name cannot contain '\\ud800'"),
+        (lambda _, catalog: catalog.table_exists("d.a\0b"), r"a name cannot contain '\\x00'"),
     ],
 )
 def test_the_error_says_what_is_taken(table, act, message):
@@ -97,6 +110,33 @@ def test_files_and_sketches_name_the_slip(tmp_path, act, message):
     skerry.puffin.PuffinWriter().write(file)
     with pytest.raises(SchemaError, match=message):
         act(file)
+
+
+@pytest.mark.parametrize(
+    ("target", "options", "message"),
+    [
+        (None, {}, "target must be a path or URL, found NoneType: None"),
+        (5, {}, "target must be a path or URL, found int: 5"),
+        (b"lake", {}, "target must be a path or URL, found bytes"),
+        ("la\0ke", {}, "target cannot contain"),
+        ("la\ud800ke", {}, "target cannot contain"),
+        ("sqlite:///%00.db", {"warehouse": "/w"}, "the name of the database cannot contain"),
+        ("sqlite:///c.db", {"warehouse": 5}, "warehouse must be a path or URL, found int: 5"),
+        ("postgresql://me:hu@sh/hu@host/db", {"warehouse": "/w"}, "%40, and / as %2F"),
+        ("postgresql://me:hush@host:99999999999999999999/db", {"warehouse": "/w"}, "not the address of a SQL database"),
+    ],
+)
+def test_where_to_connect_is_checked(tmp_path, monkeypatch, target, options, message):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SchemaError, match=message) as caught:
+        skerry.connect(target, **options)
+    assert "hu" not in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_home_folder_of_nobody():
+    with pytest.raises(NotFoundError, match="no folder '~nobody-has-this-name/lake'"):
+        skerry.connect("~nobody-has-this-name/lake")
 
 
 def test_nothing_is_written_that_no_reader_takes(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 
@@ -243,6 +244,33 @@ def test_names_and_locations_that_do_not_fit_are_refused(uri, tmp_path):
     catalog.close()
 
 
+def test_rows_that_no_name_can_express_hide_no_others(sqlite_file, tmp_path):
+    """Older versions of Iceberg Java create tables without a namespace."""
+    catalog = skerry.connect(tmp_path)
+    catalog.create_table("n.t", SCHEMA)
+    statements(
+        sqlite_file,
+        """INSERT INTO iceberg_tables VALUES ('skerry', '', 'a', 'file:///a', NULL, 'TABLE');
+        INSERT INTO iceberg_tables VALUES ('skerry', 'q..w', 'b', 'file:///b', NULL, 'TABLE')""",
+    )
+    assert catalog.list_namespaces() == ["n", "q"]
+    assert catalog.list_tables() == ["n.t"]
+    assert catalog.list_tables("q") == []
+    with pytest.raises(NotFoundError, match=r"no table 'n\.s'; did you mean 'n\.t'"):
+        catalog.load_table("n.s")
+
+
+def test_a_property_that_is_null_is_none(sqlite_file, tmp_path):
+    """Iceberg Java's table of properties allows null."""
+    statements(sqlite_file, JAVA_V0)
+    statements(sqlite_file, "INSERT INTO iceberg_namespace_properties VALUES ('skerry', 'n', 'location', NULL)")
+    catalog = skerry.connect(tmp_path)
+    assert catalog.create_table("n.t", SCHEMA).location == f"file://{tmp_path}/n/t"
+    assert open_catalog("skerry", catalog.properties).namespace_properties(("n",)) == {}
+    shutil.copytree(tmp_path, tmp_path / "copy")
+    assert skerry.connect(tmp_path / "copy").relocate().tables[0].table == "n.t"
+
+
 def test_a_table_without_a_warehouse_needs_a_location(sqlite_file, tmp_path, monkeypatch):
     monkeypatch.setenv("PYICEBERG_CATALOG__BARE__URI", f"sqlite:///{sqlite_file}")
     catalog = skerry.connect("bare")
@@ -390,6 +418,9 @@ def test_options_of_sqlite_that_are_unknown_are_named(tmp_path):
         SqlCatalog("c", {"uri": f"sqlite:///{tmp_path}/c.db?tiemout=3"})
     with pytest.raises(UnsupportedError, match="timeout='soon' is not a number"):
         SqlCatalog("c", {"uri": f"sqlite:///{tmp_path}/c.db?timeout=soon"})
+    for timeout in ("nan", "inf", "-1"):
+        with pytest.raises(UnsupportedError, match=f"timeout='{timeout}' is not 0 to 1000000 s"):
+            SqlCatalog("c", {"uri": f"sqlite:///{tmp_path}/c.db?timeout={timeout}"})
 
 
 def test_a_database_that_must_not_be_changed(tmp_path):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from skerry.arguments import check_list, checked_texts
+from skerry.arguments import check_list, check_text, checked_path, checked_texts
 from skerry.catalog.iceberg_tables import IcebergTables
 from skerry.catalog.names import check_choice, check_new_name, identifier_of
 from skerry.catalog.paimon_tables import PaimonTables
@@ -136,6 +136,7 @@ class Catalog:
         Raises:
             NotFoundError: There is no such namespace.
         """
+        check_text("namespace", namespace)
         known = self.list_namespaces()
         if namespace is not None and namespace not in known:
             raise NotFoundError(f"no namespace {namespace!r}{nearest(namespace, known)}")
@@ -181,7 +182,6 @@ class Catalog:
             UnsupportedError: The format is unknown, or does not support an argument.
         """
         store = self._store(format)
-        identifier_of(name)
         check_new_name(name)
         for option, texts in (("partition_by", partition_by), ("sort_by", sort_by), ("primary_key", primary_key)):
             check_list(option, texts)
@@ -316,7 +316,6 @@ class Catalog:
             AlreadyExistsError: The new name is taken.
             UnsupportedError: A Paimon table is on a store that cannot move folders atomically.
         """
-        identifier_of(to)
         check_new_name(to)
         if self._store_of(to) is not None:
             raise AlreadyExistsError(f"table {to!r} already exists")
@@ -360,7 +359,7 @@ class Catalog:
         check_new_name(name)
         if self._paimon is not None and self._paimon.exists(name):
             raise AlreadyExistsError(f"table {name!r} already exists")
-        store.register(name, metadata_path)
+        store.register(name, checked_path("metadata_path", metadata_path))
         return self._loaded(name, "registered")
 
     @property

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from skerry.arguments import check_text, checked_path
 from skerry.catalog.catalog import Catalog
 from skerry.catalog.iceberg_tables import IcebergTables
 from skerry.catalog.paimon_tables import PaimonTables
@@ -60,12 +61,15 @@ def connect(
 
     Raises:
         NotFoundError: The folder does not exist and `create` is false, or no such name is configured.
-        SchemaError: `allowed_locations` is not a list of locations.
+        SchemaError: An argument is of another type.
         SkerryError: The catalog cannot be reached.
         UnsupportedError: The target's scheme is none of the above.
     """
-    text = os.fspath(target)
+    text = _text("target", target)
     options = {**allow_locations(allowed_locations), **properties}
+    for name in ("warehouse", PAIMON_WAREHOUSE):
+        if options.get(name) is not None:
+            options[name] = _text(name, options[name])
     scheme, separator, _ = text.partition("://")
     scheme = scheme.lower()
     if separator and scheme != "file":
@@ -79,6 +83,13 @@ def connect(
                 f"{text!r} is neither a folder nor a catalog in PyIceberg's configuration{nearest(text, known)}"
             )
     return _connect_folder(text.removeprefix("file://") if separator else text, options, create=create)
+
+
+def _text(option: str, value: str | os.PathLike[str]) -> str:
+    """A folder, name or address that was given as text or path."""
+    found = checked_path(option, value)
+    check_text(option, found)
+    return found
 
 
 def _is_bare_name(text: str) -> bool:
@@ -102,7 +113,10 @@ def _connect_uri(text: str, scheme: str, options: dict[str, str]) -> Catalog:
 
 
 def _connect_folder(text: str, options: dict[str, str], *, create: bool) -> Catalog:
-    folder = Path(absolute(Path(text).expanduser().absolute()))
+    try:
+        folder = Path(absolute(Path(text).expanduser().absolute()))
+    except RuntimeError as error:  # of ~somebody
+        raise NotFoundError(f"no folder {text!r}: {error}") from None
     if not create and not (folder / CATALOG_FILE).is_file():
         raise NotFoundError(f"no warehouse at {folder}: it has no {CATALOG_FILE}")
     try:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from skerry.arguments import check_text
 from skerry.catalog.names import folder_names, identifier_of, parts_of
 from skerry.catalog.stores import NewTable
 from skerry.errors import AlreadyExistsError, NotFoundError
@@ -34,8 +35,8 @@ class IcebergTables:
         self._pyiceberg: Any = None
 
     def list_namespaces(self) -> list[str]:
-        """All namespaces."""
-        return sorted(".".join(namespace) for namespace in self.catalog.all_namespaces())
+        """All namespaces that a dotted name can express: other programs create some with empty parts."""
+        return sorted(".".join(namespace) for namespace in self.catalog.all_namespaces() if all(namespace))
 
     def create_namespace(self, name: str, properties: Mapping[str, str]) -> None:
         """Create a namespace."""
@@ -57,6 +58,7 @@ class IcebergTables:
         from skerry.catalog.iceberg_creation import new_iceberg_table
 
         identifier = identifier_of(name)
+        check_text("location", table.location)
         new = new_iceberg_table(table, table.location or self._own_location(identifier))
         self._ensure_namespace(identifier[:-1])
         self.catalog.create_table(identifier, new)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from skerry.arguments import check_text
 from skerry.errors import SchemaError, UnsupportedError
 from skerry.storage import bounded_name
 from skerry.table.rows.schema import nearest
@@ -24,10 +25,11 @@ def parts_of(name: str) -> tuple[str, ...]:
     """The parts of a dotted name.
 
     Raises:
-        SchemaError: It is not a string, or a part is empty.
+        SchemaError: It is not a string, a part is empty, or it has a null character or half a surrogate pair.
     """
     if not isinstance(name, str):
         raise SchemaError(f"a name must be a string such as 'namespace.table', found {type(name).__name__}: {name!r}")
+    check_text("a name", name)
     parts = tuple(name.split("."))
     if not all(parts):
         raise SchemaError(f"{name!r} is not a valid name: a part between dots is empty")
@@ -54,13 +56,13 @@ def check_new_name(name: str, *, kind: str = "table") -> None:
         kind: `table` or `namespace`.
 
     Raises:
-        SchemaError: A part is empty, is too long, begins or ends with white space (which PyIceberg cuts off), or has a
-            slash, a control character or half a surrogate pair.
+        SchemaError: A table has no namespace; or a part is empty, is too long, begins or ends with white space (which
+            PyIceberg cuts off), or has a slash, a control character or half a surrogate pair.
     """
-    parts = parts_of(name)
-    found = _NO_NAME.search(name)
+    found = _NO_NAME.search(name) if isinstance(name, str) else None
     if found is not None:
         raise SchemaError(f"{name!r} cannot name a {kind}: {found.group()!r} is not allowed in folders and URLs")
+    parts = identifier_of(name) if kind == "table" else parts_of(name)
     if any(part != part.strip() for part in parts):
         raise SchemaError(f"{name!r} cannot name a {kind}: a part begins or ends with white space")
     for text in (".".join(parts[:-1]), parts[-1]) if kind == "table" else (name,):

@@ -34,7 +34,10 @@ _SWITCH = (
     "UPDATE iceberg_tables SET metadata_location = ?, previous_metadata_location = NULL "
     "WHERE catalog_name = ? AND table_namespace = ? AND table_name = ? AND metadata_location = ?"
 )
-_PROPERTIES = "SELECT catalog_name, namespace, property_key, property_value FROM iceberg_namespace_properties"
+_PROPERTIES = (
+    "SELECT catalog_name, namespace, property_key, property_value FROM iceberg_namespace_properties "
+    "WHERE property_value IS NOT NULL"
+)
 _SET_PROPERTY = (
     "UPDATE iceberg_namespace_properties SET property_value = ? "
     "WHERE catalog_name = ? AND namespace = ? AND property_key = ?"

@@ -17,6 +17,7 @@ __all__ = ["SQLITE_TIMEOUT_S", "Dialect", "dialect_of"]
 # How long a writer waits for another one's lock on the SQLite file. A commit holds it for milliseconds; one that has
 # timed out is retried, as after a lost race.
 SQLITE_TIMEOUT_S: Final = 10.0
+_MAX_TIMEOUT_S: Final = 1_000_000
 _CONNECT_TIMEOUT_S: Final = 30
 _MEMORY: Final = ("", ":memory:")
 _SQLITE_OPTIONS: Final = ("uri", "timeout")
@@ -39,7 +40,6 @@ class Dialect(ABC):
     """
 
     begin_write: ClassVar[str] = "BEGIN"
-    begin_read: ClassVar[str] = "BEGIN"
     placeholder: ClassVar[str] = "?"
     is_private: bool = False
 
@@ -96,6 +96,8 @@ class _Sqlite(Dialect):
             self._timeout_s = float(options.get("timeout", SQLITE_TIMEOUT_S))
         except ValueError:
             raise UnsupportedError(f"SQLite's option timeout={options['timeout']!r} is not a number") from None
+        if not 0 <= self._timeout_s <= _MAX_TIMEOUT_S:
+            raise UnsupportedError(f"SQLite's option timeout={options['timeout']!r} is not 0 to {_MAX_TIMEOUT_S} s")
         self.is_private = url.database in _MEMORY
         if self.is_private:
             self._database = ":memory:"

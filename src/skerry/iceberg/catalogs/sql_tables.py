@@ -120,7 +120,7 @@ class SqlTables:
                 "WHERE catalog_name = ? AND namespace = ?",
                 (self.catalog, namespace),
             )
-        return {str(key): str(value) for key, value in found}
+        return {str(key): str(value) for key, value in found if value is not None}  # Java's schema allows null
 
     def tables(self, namespace: str | None = None) -> Iterator[tuple[str, str, str | None]]:
         """Namespace, name and metadata file of the tables, of one namespace or of all."""

@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
+from skerry.arguments import check_text
 from skerry.errors import SchemaError
 from skerry.storage import redact
 
 __all__ = ["SqlUrl", "parse_sql_url"]
 
+_PORT: Final = re.compile(r"\d{1,5}", re.ASCII)
 # The form that SQLAlchemy takes too, so that PyIceberg opens the same database.
 _FORM: Final = re.compile(
     r"(?P<dialect>\w+)(?:\+(?P<driver>\w+))?://"
@@ -59,8 +61,15 @@ def parse_sql_url(text: str) -> SqlUrl:
     """
     found = _FORM.fullmatch(text)
     port = found["port"] if found is not None else None
-    if found is None or (port and not port.isdecimal()):
+    if found is None or (port and not _PORT.fullmatch(port)):
         raise SchemaError(f"{redact(text)} is not the address of a SQL database: dialect://user@host:port/database")
+    if found["user"] is not None and "@" in (found["database"] or ""):
+        raise SchemaError(
+            "the address of the SQL database has more than one @: write those of user, password and database as %40, "
+            "and / as %2F",
+            location=f"{found['dialect']}://***",
+        )
+    check_text("the name of the database", unquote(found["database"] or ""))
     user, password = found["user"], found["password"]
     return SqlUrl(
         found["dialect"].lower(),
