@@ -18,7 +18,7 @@ from skerry.catalog import Catalog
 from skerry.cli.app import app
 from skerry.errors import NotFoundError
 from skerry.iceberg.manifests.batch_folder import BatchFolder
-from skerry.iceberg.statistics.published import THETA_BLOB
+from skerry.iceberg.statistics.registered import THETA_BLOB
 from skerry.iceberg.statistics.sketch_cache import SketchCache, shared_sketch_cache, table_sketches
 from skerry.puffin import PuffinWriter
 from skerry.storage import Storage

@@ -10,7 +10,7 @@ from skerry.iceberg.jobs.sketch_files import FileSample, SketchTask, sketch_file
 from skerry.iceberg.metadata.snapshot import Snapshot
 from skerry.iceberg.metadata.state import MAIN, TableState
 from skerry.iceberg.reading.scan import scan
-from skerry.iceberg.statistics.published import freshness, latest_statistics
+from skerry.iceberg.statistics.registered import freshness, latest_statistics
 from skerry.iceberg.statistics.samples import deletes_of, live_files, read_sample, sample_of
 from skerry.table.files.scan_task import FileScanTask
 from skerry.table.owned_files import log_failures

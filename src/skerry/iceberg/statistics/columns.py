@@ -1,38 +1,28 @@
 """Column statistics of a snapshot, or of the rows that match a condition, with their freshness.
 
-Published sketches take precedence. If a column has none for this snapshot, samples may still answer: another writer may
-have dropped a partition, moved rows, or deleted rows that were sketched.
+Most freshness is known from metadata alone; sketches and samples load when they are needed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from skerry.iceberg.metadata.snapshot import Snapshot
 from skerry.iceberg.metadata.state import TableState
-from skerry.iceberg.statistics.published import (
-    freshness,
-    hashed_as_ours,
-    latest_statistics,
-    ndv_of,
-    read_sketches,
-    since,
-)
+from skerry.iceberg.statistics.registered import freshness, latest_statistics
 from skerry.table.arguments import Condition
 from skerry.table.rows.schema import Leaf, leaves
-from skerry.table.statistics.column_estimates import Estimate, FilesAsked, estimate
-from skerry.table.statistics.column_statistics import FRESH, ColumnStatistics, Freshness, FreshnessState
+from skerry.table.statistics.column_statistics import ColumnStatistics, Freshness, FreshnessState
 
 if TYPE_CHECKING:
     from skerry.table.files.data_file import DataFile
     from skerry.table.files.scan_task import FileScanTask
+    from skerry.table.statistics.column_estimates import Estimate
 
 __all__ = ["column_freshness", "column_statistics", "distinct_counts"]
 
 _NO_SNAPSHOT = Freshness(FreshnessState.ABSENT, "the table has no snapshot")
-_NO_SAMPLE = Freshness(FreshnessState.ABSENT, "no samples below table level; run analyze")
 
 
 def column_freshness(state: TableState, snapshot: Snapshot | None) -> dict[str, Freshness]:
@@ -43,7 +33,15 @@ def column_freshness(state: TableState, snapshot: Snapshot | None) -> dict[str, 
     columns = leaves(state.schema)
     if snapshot is None:
         return {leaf.name: _NO_SNAPSHOT for leaf in columns}
-    estimates = _of_snapshot(state, snapshot, columns, with_sketches=False)
+    found = {
+        leaf.name: freshness(state, snapshot, leaf, latest_statistics(state, snapshot, leaf.field_id))
+        for leaf in columns
+    }
+    if all(known.is_fresh for known in found.values()):
+        return found
+    from skerry.iceberg.statistics.estimates import of_snapshot
+
+    estimates = of_snapshot(state, snapshot, columns, with_sketches=False)
     return {leaf.name: estimates[leaf.field_id].freshness for leaf in columns}
 
 
@@ -89,14 +87,17 @@ def distinct_counts(
         snapshot: The snapshot.
         tasks: Only in these of its files, and only in some rows of files that do not match wholly.
     """
+    from skerry.iceberg.statistics.estimates import of_files, of_snapshot
+    from skerry.table.statistics.column_estimates import FilesAsked
+
     columns = leaves(state.schema)
     if tasks is None:
-        return _of_snapshot(state, snapshot, columns, with_sketches=True)
+        return of_snapshot(state, snapshot, columns, with_sketches=True)
     whole: dict[str, int] = {}
     partial: dict[str, int] = {}
     for task in tasks:
         (whole if task.matches_all else partial)[task.data_file.location] = task.data_file.record_count
-    return _of_files(state, snapshot, columns, FilesAsked.of(whole, partial))
+    return of_files(state, snapshot, columns, FilesAsked.of(whole, partial))
 
 
 def _statistics(leaf: Leaf, files: Sequence[DataFile], found: Estimate, counts_nulls: bool) -> ColumnStatistics:
@@ -115,59 +116,3 @@ def _statistics(leaf: Leaf, files: Sequence[DataFile], found: Estimate, counts_n
         freshness=found.freshness,
         sketch=found.sketch,
     )
-
-
-def _of_snapshot(
-    state: TableState, snapshot: Snapshot, columns: Sequence[Leaf], *, with_sketches: bool
-) -> Mapping[int, Estimate]:
-    """Estimates of all rows, by field id; without sketches only their freshness."""
-    found = {leaf.field_id: latest_statistics(state, snapshot, leaf.field_id) for leaf in columns}
-    how_fresh = {leaf.field_id: freshness(state, snapshot, leaf, found[leaf.field_id]) for leaf in columns}
-    fresh = [field_id for field_id, state_ in how_fresh.items() if state_.is_fresh]
-    file = state.statistics_file(snapshot.snapshot_id)
-    estimates = {field_id: Estimate(FRESH) for field_id in fresh}
-    if with_sketches and file is not None:
-        sketches = read_sketches(state.storage, file, snapshot, fresh)
-        estimates |= {field_id: Estimate.of(sketch) for field_id, sketch in sketches.items()}
-        comparable = hashed_as_ours(state, file, sketches)
-        for field_id in sketches.keys() - comparable:  # the count is right, only the hashes differ
-            estimates[field_id] = replace(estimates[field_id], sketch=None)
-    if len(fresh) == len(columns):
-        return estimates
-    from skerry.iceberg.statistics.samples import sample_of  # not needed where every count is published
-
-    sample = sample_of(state, snapshot)
-    covered_rows = sum(group.row_count for group in sample.groups.groups)
-    for leaf in columns:
-        field_id, blob = leaf.field_id, found[leaf.field_id]
-        if field_id in estimates:
-            continue
-        is_sampled = field_id in sample.groups.columns
-        if is_sampled and not sample.missing_files:
-            estimates[field_id] = estimate(sample.groups, field_id)
-        elif how_fresh[field_id].state is FreshnessState.ABSENT or blob is None:
-            estimates[field_id] = Estimate(how_fresh[field_id])
-        elif is_sampled and blob[0].snapshot_id != snapshot.snapshot_id:
-            reason = since(state.metadata, snapshot, blob[0], covered_rows)
-            estimates[field_id] = Estimate(
-                Freshness(FreshnessState.STALE, reason), sample.groups.sketch(field_id).estimate()
-            )
-        else:
-            estimates[field_id] = Estimate(how_fresh[field_id], ndv_of(blob[1]))
-    return estimates
-
-
-def _of_files(
-    state: TableState, snapshot: Snapshot, columns: Sequence[Leaf], asked: FilesAsked
-) -> Mapping[int, Estimate]:
-    """Estimates for the rows that satisfy a condition, by field id."""
-    from skerry.iceberg.statistics.samples import sample_of  # not needed where every count is published
-
-    sample = sample_of(state, snapshot)
-    groups = sample.groups
-    return {
-        leaf.field_id: estimate(groups, leaf.field_id, asked, sample.own)
-        if leaf.field_id in groups.columns
-        else Estimate(_NO_SAMPLE)
-        for leaf in columns
-    }

@@ -18,7 +18,8 @@ from skerry.iceberg.manifests.batch_cache import BatchCache, version_of
 from skerry.iceberg.metadata.state import TableState
 from skerry.iceberg.metadata.statistics_file import StatisticsFile
 from skerry.iceberg.statistics.columns import column_freshness
-from skerry.iceberg.statistics.published import THETA_BLOB, described_blob, is_own
+from skerry.iceberg.statistics.published import described_blob, is_own
+from skerry.iceberg.statistics.registered import THETA_BLOB
 from skerry.puffin import PuffinReader
 from skerry.storage import Storage
 from skerry.table.rows.schema import leaves

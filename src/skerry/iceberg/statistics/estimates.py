@@ -1,0 +1,78 @@
+"""Distinct counts of a snapshot's columns, from published sketches or from samples.
+
+Published sketches take precedence. If a column has none for this snapshot, samples may still answer: another writer may
+have dropped a partition, moved rows, or deleted rows that were sketched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from skerry.iceberg.metadata.snapshot import Snapshot
+from skerry.iceberg.metadata.state import TableState
+from skerry.iceberg.statistics.published import hashed_as_ours, read_sketches
+from skerry.iceberg.statistics.registered import freshness, latest_statistics, ndv_of, since
+from skerry.table.rows.schema import Leaf
+from skerry.table.statistics.column_estimates import Estimate, FilesAsked, estimate
+from skerry.table.statistics.column_statistics import FRESH, Freshness, FreshnessState
+
+__all__ = ["of_files", "of_snapshot"]
+
+_NO_SAMPLE = Freshness(FreshnessState.ABSENT, "no samples below table level; run analyze")
+
+
+def of_snapshot(
+    state: TableState, snapshot: Snapshot, columns: Sequence[Leaf], *, with_sketches: bool
+) -> Mapping[int, Estimate]:
+    """Estimates of all rows, by field id; without sketches only their freshness."""
+    found = {leaf.field_id: latest_statistics(state, snapshot, leaf.field_id) for leaf in columns}
+    how_fresh = {leaf.field_id: freshness(state, snapshot, leaf, found[leaf.field_id]) for leaf in columns}
+    fresh = [field_id for field_id, state_ in how_fresh.items() if state_.is_fresh]
+    file = state.statistics_file(snapshot.snapshot_id)
+    estimates = {field_id: Estimate(FRESH) for field_id in fresh}
+    if with_sketches and file is not None:
+        sketches = read_sketches(state.storage, file, snapshot, fresh)
+        estimates |= {field_id: Estimate.of(sketch) for field_id, sketch in sketches.items()}
+        comparable = hashed_as_ours(state, file, sketches)
+        for field_id in sketches.keys() - comparable:  # the count is right, only the hashes differ
+            estimates[field_id] = replace(estimates[field_id], sketch=None)
+    if len(fresh) == len(columns):
+        return estimates
+    from skerry.iceberg.statistics.samples import sample_of  # not needed where every count is published
+
+    sample = sample_of(state, snapshot)
+    covered_rows = sum(group.row_count for group in sample.groups.groups)
+    for leaf in columns:
+        field_id, blob = leaf.field_id, found[leaf.field_id]
+        if field_id in estimates:
+            continue
+        is_sampled = field_id in sample.groups.columns
+        if is_sampled and not sample.missing_files:
+            estimates[field_id] = estimate(sample.groups, field_id)
+        elif how_fresh[field_id].state is FreshnessState.ABSENT or blob is None:
+            estimates[field_id] = Estimate(how_fresh[field_id])
+        elif is_sampled and blob[0].snapshot_id != snapshot.snapshot_id:
+            reason = since(state.metadata, snapshot, blob[0], covered_rows)
+            estimates[field_id] = Estimate(
+                Freshness(FreshnessState.STALE, reason), sample.groups.sketch(field_id).estimate()
+            )
+        else:
+            estimates[field_id] = Estimate(how_fresh[field_id], ndv_of(blob[1]))
+    return estimates
+
+
+def of_files(
+    state: TableState, snapshot: Snapshot, columns: Sequence[Leaf], asked: FilesAsked
+) -> Mapping[int, Estimate]:
+    """Estimates for the rows that satisfy a condition, by field id."""
+    from skerry.iceberg.statistics.samples import sample_of
+
+    sample = sample_of(state, snapshot)
+    groups = sample.groups
+    return {
+        leaf.field_id: estimate(groups, leaf.field_id, asked, sample.own)
+        if leaf.field_id in groups.columns
+        else Estimate(_NO_SAMPLE)
+        for leaf in columns
+    }
