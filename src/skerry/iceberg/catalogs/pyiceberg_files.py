@@ -1,8 +1,8 @@
 """PyIceberg's file access through skerry's storage.
 
 Named in a catalog's properties (`FILE_IO`), it gives everything PyIceberg reads and writes the options, stores and
-guarantees of `skerry.storage`. Credentials that a REST catalog
-vends for one table arrive as properties of that table's FileIO, and win there.
+guarantees of `skerry.storage`. Credentials that a catalog vends for one table arrive as properties of that table's
+FileIO, and win there.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pyiceberg.io import FileIO, InputFile, OutputFile
 from pyiceberg.typedef import EMPTY_DICT, Properties
 
 from skerry.errors import AccessDeniedError, AlreadyExistsError, NotFoundError
-from skerry.iceberg.metadata.metadata_json import inflate_metadata
+from skerry.iceberg.metadata.metadata_json import GZIP_SUFFIX, inflate_metadata
 from skerry.storage import Storage
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ __all__ = ["FILE_IO", "SkerryFileIO", "table_storage"]
 
 FILE_IO: Final = {"py-io-impl": "skerry.iceberg.catalogs.pyiceberg_files.SkerryFileIO"}
 """The property of a PyIceberg catalog that makes it read and write through our storage."""
-_GZIP_METADATA: Final = ".gz.metadata.json"
 
 
 class SkerryFileIO(FileIO):
@@ -110,7 +109,7 @@ class SkerryInputFile(InputFile):
             PermissionError: The store refuses.
         """
         with _builtin_errors(self.location):
-            if self.location.endswith(_GZIP_METADATA):
+            if self.location.endswith(GZIP_SUFFIX):
                 data = self._storage.read(self.location)
                 inflate_metadata(data, location=self.location)  # PyIceberg inflates without a limit
                 return io.BytesIO(data)

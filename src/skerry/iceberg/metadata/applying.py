@@ -5,6 +5,7 @@ Spec: Iceberg REST specification, `TableUpdate`; Iceberg spec, Table Metadata Fi
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,7 +18,7 @@ from skerry.iceberg.metadata.partition_spec import PartitionSpec
 from skerry.iceberg.metadata.snapshot import MAIN_BRANCH, MetadataLogEntry, SnapshotLogEntry
 from skerry.iceberg.metadata.sort_order import SortOrder
 from skerry.iceberg.metadata.statistics_file import PartitionStatisticsFile, StatisticsFile
-from skerry.iceberg.metadata.table_metadata import SUPPORTED_VERSIONS, TableMetadata
+from skerry.iceberg.metadata.table_metadata import SUPPORTED_VERSIONS, VERSION_WITH_ROW_IDS, TableMetadata
 from skerry.iceberg.metadata.table_updates import (
     LAST_ADDED,
     AddEncryptionKeyUpdate,
@@ -50,7 +51,7 @@ __all__ = ["PREVIOUS_VERSIONS_PROPERTY", "apply_updates"]
 
 PREVIOUS_VERSIONS_PROPERTY: Final = "write.metadata.previous-versions-max"
 _PREVIOUS_VERSIONS: Final = 100
-_VERSION_WITH_ROW_IDS: Final = 3
+_WHOLE_NUMBER: Final = re.compile(r"\d{1,10}", re.ASCII)
 
 Update = TypeVar("Update", bound=TableUpdate)
 _Apply = Callable[["_State", Any], None]
@@ -98,7 +99,7 @@ def _logged(metadata: TableMetadata, location: str, timestamp_ms: int) -> TableM
     Spec: Iceberg properties, `write.metadata.previous-versions-max`.
     """
     text = metadata.properties.get(PREVIOUS_VERSIONS_PROPERTY, "").strip()
-    limit = max(1, int(text)) if text.isdecimal() else _PREVIOUS_VERSIONS
+    limit = max(1, int(text)) if _WHOLE_NUMBER.fullmatch(text) else _PREVIOUS_VERSIONS
     log = (*metadata.metadata_log, MetadataLogEntry(metadata_file=location, timestamp_ms=timestamp_ms))
     return replace(metadata, metadata_log=log[-limit:])
 
@@ -147,7 +148,7 @@ def _upgrade(state: _State, update: UpgradeFormatVersionUpdate) -> None:
     if now == 1:
         numbered = tuple(msgspec.structs.replace(one, sequence_number=0) for one in state.metadata.snapshots)
         state.change(last_sequence_number=0, snapshots=numbered)
-    row_ids = {"next_row_id": 0} if wanted >= _VERSION_WITH_ROW_IDS else {}
+    row_ids = {"next_row_id": 0} if wanted >= VERSION_WITH_ROW_IDS else {}
     state.change(format_version=wanted, **row_ids)
 
 
@@ -223,7 +224,7 @@ def _add_snapshot(state: _State, update: AddSnapshotUpdate) -> None:
         if (snapshot.sequence_number or 0) <= last:
             raise ConflictError(f"another writer took sequence number {last}")
         changed["last_sequence_number"] = snapshot.sequence_number
-    if metadata.format_version >= _VERSION_WITH_ROW_IDS:
+    if metadata.format_version >= VERSION_WITH_ROW_IDS:
         first = metadata.next_row_id or 0
         if snapshot.first_row_id is None or snapshot.first_row_id < first:
             raise ConflictError(f"another writer took the row ids before {first}")

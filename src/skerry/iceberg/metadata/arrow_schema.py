@@ -182,9 +182,6 @@ def to_iceberg_schema(schema: pa.Schema, *, format_version: int = 2, schema_id: 
     """
     ids = _IdSource(schema)
     fields = _to_iceberg_fields(list(schema), format_version, ids, ())
-    if len(set(ids.used)) < len(ids.used):
-        twice = next(number for number in ids.used if ids.used.count(number) > 1)
-        raise SchemaError(f"field id {twice} is used twice")
     return Schema(*fields, schema_id=schema_id)
 
 
@@ -225,14 +222,16 @@ class _IdSource:
     def __init__(self, schema: pa.Schema, *, skip_root: bool = False) -> None:
         fields = [child for field in schema for child in _nested(field.type)] if skip_root else list(schema)
         self.kept = bool(fields) and all(_has_ids(field) for field in fields)
-        self.used: list[int] = []
+        self._used: set[int] = set()
         self._count = itertools.count(1)
 
     def take(self, field: pa.Field, path: tuple[str, ...]) -> int:
         number = int(field.metadata[FIELD_ID_KEY]) if self.kept else next(self._count)
         if number > _MAX_FIELD_ID:
             raise SchemaError(f"{_column(path)}field id {number} is reserved", rule="Iceberg spec, Reserved Field IDs")
-        self.used.append(number)
+        if number in self._used:
+            raise SchemaError(f"field id {number} is used twice")
+        self._used.add(number)
         return number
 
 
@@ -262,10 +261,11 @@ def _plain(type_: pa.DataType) -> pa.DataType:
 def _to_iceberg_fields(
     fields: list[pa.Field], version: int, ids: _IdSource, path: tuple[str, ...]
 ) -> list[NestedField]:
-    names = [field.name for field in fields]
-    for name in names:
-        if names.count(name) > 1:
-            raise SchemaError(f"{_column((*path, name))}the name is used twice")
+    names: set[str] = set()
+    for field in fields:
+        if field.name in names:
+            raise SchemaError(f"{_column((*path, field.name))}the name is used twice")
+        names.add(field.name)
     numbers = [ids.take(field, (*path, field.name)) for field in fields]
     result = []
     for number, field in zip(numbers, fields, strict=True):

@@ -14,7 +14,7 @@ from skerry.errors import SchemaError, UnsupportedError
 from skerry.iceberg.metadata.partition_spec import PARTITION_FIELD_ID_START, PartitionSpec
 from skerry.iceberg.metadata.schema import Schema, assign_fresh_schema_ids
 from skerry.iceberg.metadata.sort_order import UNSORTED_SORT_ORDER, SortOrder
-from skerry.iceberg.metadata.table_metadata import SUPPORTED_VERSIONS, TableMetadata
+from skerry.iceberg.metadata.table_metadata import SUPPORTED_VERSIONS, VERSION_WITH_ROW_IDS, TableMetadata
 from skerry.iceberg.metadata.types import IcebergType, StructType, children_of
 
 __all__ = ["FORMAT_VERSION_PROPERTY", "new_table_metadata"]
@@ -22,7 +22,6 @@ __all__ = ["FORMAT_VERSION_PROPERTY", "new_table_metadata"]
 FORMAT_VERSION_PROPERTY = "format-version"
 """Names the version of a new table among its properties, where it is not stored."""
 _USUAL_VERSION = "2"
-_VERSION_WITH_ROW_IDS = 3
 
 
 def new_table_metadata(
@@ -83,7 +82,7 @@ def new_table_metadata(
         properties={name: value for name, value in properties.items() if name != FORMAT_VERSION_PROPERTY},
         sort_orders=(order,),
         default_sort_order_id=order.order_id,
-        next_row_id=0 if version >= _VERSION_WITH_ROW_IDS else None,
+        next_row_id=0 if version >= VERSION_WITH_ROW_IDS else None,
     )
 
 

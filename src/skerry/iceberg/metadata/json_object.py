@@ -121,13 +121,13 @@ class JsonObject:
         for number, item in enumerate(self.array(name) if required else self.array(name, ())):
             yield JsonObject(item, f"{self.path(name)}[{number}]", self.rule)
 
-    def integers(self, name: str, *, bits: int = 32) -> tuple[int, ...]:
-        """The integers of an array; none if it is missing."""
+    def integers(self, name: str) -> tuple[int, ...]:
+        """The 32-bit integers of an array; none if it is missing."""
         values = self.array(name, ())
-        low, high = _INT if bits == 32 else _LONG
+        low, high = _INT
         for number, value in enumerate(values):
             if type(value) is not int or not low <= value <= high:
-                raise self.error(f"{name}[{number}]", f"expected a {bits}-bit integer, found {_shown(value)}")
+                raise self.error(f"{name}[{number}]", f"expected a 32-bit integer, found {_shown(value)}")
         return tuple(values)
 
     def texts(self, name: str) -> tuple[str, ...]:
@@ -152,10 +152,7 @@ class JsonObject:
             return value
         if value is None and default is not _REQUIRED:
             return default
-        bits = 32 if limits is _INT else 64
-        raise self.error(
-            name, "is missing" if value is None else f"expected a {bits}-bit integer, found {_shown(value)}"
-        )
+        raise self.unexpected(name, f"a {32 if limits is _INT else 64}-bit integer")
 
     def _entry(self, name: str, default: Any, kind: type) -> Any:
         value = self.value.get(name)

@@ -38,7 +38,14 @@ from skerry.iceberg.metadata.snapshot import (
 )
 from skerry.iceberg.metadata.sort_order import UNSORTED_SORT_ORDER, SortOrder
 from skerry.iceberg.metadata.statistics_file import PartitionStatisticsFile, StatisticsFile
-from skerry.iceberg.metadata.table_metadata import RULE, SUPPORTED_VERSIONS, EncryptedKey, TableMetadata
+from skerry.iceberg.metadata.table_metadata import (
+    NO_SNAPSHOT,
+    RULE,
+    SUPPORTED_VERSIONS,
+    VERSION_WITH_ROW_IDS,
+    EncryptedKey,
+    TableMetadata,
+)
 
 __all__ = ["GZIP_SUFFIX", "decode_metadata", "encode_metadata", "inflate_metadata", "parse_metadata"]
 
@@ -48,10 +55,8 @@ _ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _MAX_JSON_BYTES: Final = 16 << 20
 _MAX_JSON_EXPANSION: Final = 32
 """Compressed metadata may expand by this factor plus 16 MiB; writers stay below a factor of 20."""
-_NO_SNAPSHOT: Final = -1
 _IDS: Final = range(-(2**63), 2**64)
 """Ids of snapshots; a test table of DuckDB has one above 2^63, which Iceberg Java refuses."""
-_VERSION_WITH_ROW_IDS: Final = 3
 _KNOWN: Final = frozenset(
     {
         "format-version",
@@ -203,7 +208,7 @@ def parse_metadata(value: Any, at: str = "") -> TableMetadata:
         refs=_refs(found, current),
         statistics=_records(found, "statistics", StatisticsFile),
         partition_statistics=_records(found, "partition-statistics", PartitionStatisticsFile),
-        next_row_id=_next_row_id(found, snapshots) if version >= _VERSION_WITH_ROW_IDS else None,
+        next_row_id=_next_row_id(found, snapshots) if version >= VERSION_WITH_ROW_IDS else None,
         encryption_keys=_records(found, "encryption-keys", EncryptedKey),
         unknown=dict(found.unknown(_KNOWN)),
     )
@@ -217,7 +222,7 @@ def _integer(found: JsonObject, name: str, default: int | None) -> int:
 
 def _current_snapshot_id(found: JsonObject) -> int | None:
     number = found.value.get("current-snapshot-id")
-    if number in (None, _NO_SNAPSHOT):
+    if number in (None, NO_SNAPSHOT):
         return None
     if type(number) is not int:
         found.long("current-snapshot-id")  # says what is wrong
@@ -277,9 +282,8 @@ def _records(found: JsonObject, name: str, kind: type[Record]) -> tuple[Record, 
 
 def _refs(found: JsonObject, current: int | None) -> dict[str, SnapshotRef]:
     """Branches and tags; a table without any has `main` at its current snapshot."""
-    refs = {}
-    for name in found.object("refs").value if found.has("refs") else ():
-        refs[name] = SnapshotRef.from_json(found.object("refs").object(name))
+    named = found.object("refs", None)
+    refs = {} if named is None else {name: SnapshotRef.from_json(named.object(name)) for name in named.value}
     if current is not None and MAIN_BRANCH not in refs:
         refs[MAIN_BRANCH] = SnapshotRef(snapshot_id=current, snapshot_ref_type=SnapshotRefType.BRANCH)
     return refs
@@ -307,9 +311,11 @@ def _next_row_id(found: JsonObject, snapshots: Iterable[Snapshot]) -> int:
 def _check_unique(found: JsonObject, name: str, key: str, ids: Sequence[int]) -> None:
     if not ids and name != "snapshots":
         raise found.error(name, "is empty")
-    if len(set(ids)) < len(ids):
-        twice = next(number for position, number in enumerate(ids) if number in ids[:position])
-        raise found.error(name, f"two of them have the {key} {twice}")
+    seen: set[int] = set()
+    for number in ids:
+        if number in seen:
+            raise found.error(name, f"two of them have the {key} {number}")
+        seen.add(number)
 
 
 def _check_references(found: JsonObject, metadata: TableMetadata) -> None:

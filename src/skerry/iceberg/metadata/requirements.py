@@ -6,13 +6,11 @@ Spec: Iceberg REST specification, `TableRequirement`.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 from uuid import UUID
 
-from skerry.errors import ConflictError, UnsupportedError
-from skerry.iceberg.metadata.json_object import JsonObject
+from skerry.errors import ConflictError
 from skerry.iceberg.metadata.json_records import json_of
 from skerry.iceberg.metadata.table_metadata import TableMetadata
 
@@ -26,10 +24,7 @@ __all__ = [
     "AssertRefSnapshotId",
     "AssertTableUUID",
     "TableRequirement",
-    "parse_requirement",
 ]
-
-_RULE: Final = "Iceberg REST specification, `TableRequirement`"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,42 +183,3 @@ class AssertDefaultSortOrderId(TableRequirement):
 
     def _check(self, metadata: TableMetadata) -> None:
         _require("the default sort order", self.default_sort_order_id, metadata.default_sort_order_id)
-
-
-def parse_requirement(found: JsonObject) -> TableRequirement:
-    """Read a requirement.
-
-    Raises:
-        FormatError: A field is missing or of another kind.
-        UnsupportedError: There is no such requirement.
-    """
-    kind = found.text("type")
-    read = _READERS.get(kind)
-    if read is None:
-        raise UnsupportedError(f"unknown requirement {kind!r}", rule=_RULE)
-    return read(found)
-
-
-def _uuid(found: JsonObject) -> TableRequirement:
-    try:
-        return AssertTableUUID(uuid=UUID(found.text("uuid")))
-    except ValueError:
-        raise found.error("uuid", "expected a UUID") from None
-
-
-_READERS: Final[dict[str, Callable[[JsonObject], TableRequirement]]] = {
-    "assert-create": lambda _: AssertCreate(),
-    "assert-table-uuid": _uuid,
-    "assert-ref-snapshot-id": lambda o: AssertRefSnapshotId(ref=o.text("ref"), snapshot_id=o.long("snapshot-id", None)),
-    "assert-last-assigned-field-id": lambda o: AssertLastAssignedFieldId(
-        last_assigned_field_id=o.integer("last-assigned-field-id")
-    ),
-    "assert-current-schema-id": lambda o: AssertCurrentSchemaId(current_schema_id=o.integer("current-schema-id")),
-    "assert-last-assigned-partition-id": lambda o: AssertLastAssignedPartitionId(
-        last_assigned_partition_id=o.integer("last-assigned-partition-id")
-    ),
-    "assert-default-spec-id": lambda o: AssertDefaultSpecId(default_spec_id=o.integer("default-spec-id")),
-    "assert-default-sort-order-id": lambda o: AssertDefaultSortOrderId(
-        default_sort_order_id=o.integer("default-sort-order-id")
-    ),
-}

@@ -30,7 +30,7 @@ class TableState:
 
     Args:
         name: Namespace and table name, dotted.
-        metadata: PyIceberg's metadata model.
+        metadata: The table's metadata.
         metadata_location: The metadata file.
         storage: Access to the table's files, with the credentials that the catalog vended for it.
         config: What the catalog gave for this table alone, such as temporary credentials.

@@ -18,12 +18,14 @@ from skerry.iceberg.metadata.snapshot import MetadataLogEntry, Snapshot, Snapsho
 from skerry.iceberg.metadata.sort_order import SortOrder
 from skerry.iceberg.metadata.statistics_file import PartitionStatisticsFile, StatisticsFile
 
-__all__ = ["RULE", "SUPPORTED_VERSIONS", "EncryptedKey", "TableMetadata"]
+__all__ = ["NO_SNAPSHOT", "RULE", "SUPPORTED_VERSIONS", "VERSION_WITH_ROW_IDS", "EncryptedKey", "TableMetadata"]
 
 SUPPORTED_VERSIONS: Final = (1, 2, 3)
 RULE: Final = "Iceberg spec, Table Metadata Fields"
-_NO_SNAPSHOT: Final = -1
-_VERSION_WITH_ROW_IDS: Final = 3
+NO_SNAPSHOT: Final = -1
+"""Stands for no current snapshot in metadata of versions 1 and 2."""
+VERSION_WITH_ROW_IDS: Final = 3
+"""The first format version whose rows have ids."""
 
 
 class EncryptedKey(JsonRecord, frozen=True, kw_only=True):
@@ -99,10 +101,7 @@ class TableMetadata:
     next_row_id: int | None = None
     encryption_keys: tuple[EncryptedKey, ...] = ()
     unknown: Mapping[str, Any] = field(default_factory=dict)
-    _snapshots_by_id: Mapping[int, Snapshot] = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_snapshots_by_id", {found.snapshot_id: found for found in self.snapshots})
+    _snapshots_by_id: Mapping[int, Snapshot] | None = field(init=False, default=None, repr=False, compare=False)
 
     def schema(self) -> Schema:
         """The current schema."""
@@ -131,7 +130,11 @@ class TableMetadata:
 
     def snapshot_by_id(self, snapshot_id: int) -> Snapshot | None:
         """The snapshot of that id, if there is one."""
-        return self._snapshots_by_id.get(snapshot_id)
+        known = self._snapshots_by_id
+        if known is None:  # most states between two updates are never asked
+            known = {found.snapshot_id: found for found in self.snapshots}
+            object.__setattr__(self, "_snapshots_by_id", known)
+        return known.get(snapshot_id)
 
     def current_snapshot(self) -> Snapshot | None:
         """The tip of `main`; None without snapshots."""
@@ -142,7 +145,7 @@ class TableMetadata:
 
         Spec: Iceberg spec, Table Metadata Fields.
         """
-        absent = None if self.format_version >= _VERSION_WITH_ROW_IDS else _NO_SNAPSHOT
+        absent = None if self.format_version >= VERSION_WITH_ROW_IDS else NO_SNAPSHOT
         written: dict[str, Any] = {
             "format-version": self.format_version,
             "table-uuid": None if self.table_uuid is None else str(self.table_uuid),

@@ -6,13 +6,11 @@ Spec: Iceberg REST specification, `TableUpdate`.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 from uuid import UUID
 
-from skerry.errors import UnsupportedError
-from skerry.iceberg.metadata.json_object import JsonObject
 from skerry.iceberg.metadata.json_records import json_of
 from skerry.iceberg.metadata.partition_spec import PartitionSpec
 from skerry.iceberg.metadata.schema import Schema
@@ -47,12 +45,10 @@ __all__ = [
     "SetStatisticsUpdate",
     "TableUpdate",
     "UpgradeFormatVersionUpdate",
-    "parse_update",
 ]
 
 LAST_ADDED: Final = -1
 """Stands for the id of the schema, spec or order that an earlier update of the commit added."""
-_RULE: Final = "Iceberg REST specification, `TableUpdate`"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -366,79 +362,3 @@ class RemoveEncryptionKeyUpdate(TableUpdate):
 
     action = "remove-encryption-key"
     key_id: str
-
-
-def parse_update(found: JsonObject) -> TableUpdate:
-    """Read an update.
-
-    Raises:
-        FormatError: A field is missing or of another kind.
-        UnsupportedError: There is no such action.
-    """
-    action = found.text("action")
-    read = _READERS.get(action)
-    if read is None:
-        raise UnsupportedError(f"unknown update {action!r}", rule=_RULE)
-    return read(found)
-
-
-def _set_ref(found: JsonObject) -> TableUpdate:
-    ref = SnapshotRef.from_json(JsonObject({**found.value, "action": None, "ref-name": None}, found.at, _RULE))
-    return SetSnapshotRefUpdate(
-        ref_name=found.text("ref-name"),
-        type=ref.snapshot_ref_type,
-        snapshot_id=ref.snapshot_id,
-        max_ref_age_ms=ref.max_ref_age_ms,
-        max_snapshot_age_ms=ref.max_snapshot_age_ms,
-        min_snapshots_to_keep=ref.min_snapshots_to_keep,
-    )
-
-
-def _add_schema(found: JsonObject) -> TableUpdate:
-    return AddSchemaUpdate(
-        schema=Schema.from_json(found.object("schema")), last_column_id=found.integer("last-column-id", None)
-    )
-
-
-def _set_statistics(found: JsonObject) -> TableUpdate:
-    return SetStatisticsUpdate(
-        statistics=StatisticsFile.from_json(found.object("statistics")), snapshot_id=found.long("snapshot-id", None)
-    )
-
-
-def _uuid(found: JsonObject) -> TableUpdate:
-    try:
-        return AssignUUIDUpdate(uuid=UUID(found.text("uuid")))
-    except ValueError:
-        raise found.error("uuid", "expected a UUID") from None
-
-
-_READERS: Final[dict[str, Callable[[JsonObject], TableUpdate]]] = {
-    "assign-uuid": _uuid,
-    "upgrade-format-version": lambda o: UpgradeFormatVersionUpdate(format_version=o.integer("format-version")),
-    "add-schema": _add_schema,
-    "set-current-schema": lambda o: SetCurrentSchemaUpdate(schema_id=o.integer("schema-id")),
-    "add-spec": lambda o: AddPartitionSpecUpdate(spec=PartitionSpec.from_json(o.object("spec"))),
-    "set-default-spec": lambda o: SetDefaultSpecUpdate(spec_id=o.integer("spec-id")),
-    "add-sort-order": lambda o: AddSortOrderUpdate(sort_order=SortOrder.from_json(o.object("sort-order"))),
-    "set-default-sort-order": lambda o: SetDefaultSortOrderUpdate(sort_order_id=o.integer("sort-order-id")),
-    "add-snapshot": lambda o: AddSnapshotUpdate(snapshot=Snapshot.from_json(o.object("snapshot"))),
-    "set-snapshot-ref": _set_ref,
-    "remove-snapshots": lambda o: RemoveSnapshotsUpdate(snapshot_ids=o.integers("snapshot-ids", bits=64)),
-    "remove-snapshot-ref": lambda o: RemoveSnapshotRefUpdate(ref_name=o.text("ref-name")),
-    "set-location": lambda o: SetLocationUpdate(location=o.text("location")),
-    "set-properties": lambda o: SetPropertiesUpdate(updates=o.strings("updates")),
-    "remove-properties": lambda o: RemovePropertiesUpdate(removals=o.texts("removals")),
-    "set-statistics": _set_statistics,
-    "remove-statistics": lambda o: RemoveStatisticsUpdate(snapshot_id=o.long("snapshot-id")),
-    "set-partition-statistics": lambda o: SetPartitionStatisticsUpdate(
-        partition_statistics=PartitionStatisticsFile.from_json(o.object("partition-statistics"))
-    ),
-    "remove-partition-statistics": lambda o: RemovePartitionStatisticsUpdate(snapshot_id=o.long("snapshot-id")),
-    "remove-partition-specs": lambda o: RemovePartitionSpecsUpdate(spec_ids=o.integers("spec-ids")),
-    "remove-schemas": lambda o: RemoveSchemasUpdate(schema_ids=o.integers("schema-ids")),
-    "add-encryption-key": lambda o: AddEncryptionKeyUpdate(
-        encryption_key=EncryptedKey.from_json(o.object("encryption-key"))
-    ),
-    "remove-encryption-key": lambda o: RemoveEncryptionKeyUpdate(key_id=o.text("key-id")),
-}
