@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -12,8 +13,10 @@ import pyarrow as pa
 from skerry.errors import FormatError
 from skerry.iceberg.manifests.avro_schemas import columns_by_id
 from skerry.iceberg.metadata.partition_spec import PartitionSpec
-from skerry.table.predicate import FieldMetrics
 from skerry.table.rows.schema import FIELD_ID_KEY
+
+if TYPE_CHECKING:
+    from skerry.table.predicate import FieldMetrics  # not needed to list files without a condition
 
 __all__ = ["FileBatch", "conform_partition"]
 

@@ -44,49 +44,52 @@ class Transform:
         return self.text
 
 
-@dataclass(frozen=True, slots=True)
+# Transforms without a parameter are records by what they inherit.
+
+
 class IdentityTransform(Transform):
     """The value itself."""
 
+    __slots__ = ()
     text = "identity"
     preserves_order = True
 
 
-@dataclass(frozen=True, slots=True)
 class VoidTransform(Transform):
     """Always null."""
 
+    __slots__ = ()
     text = "void"
 
 
-@dataclass(frozen=True, slots=True)
 class YearTransform(Transform):
     """Years since 1970."""
 
+    __slots__ = ()
     text = "year"
     preserves_order = True
 
 
-@dataclass(frozen=True, slots=True)
 class MonthTransform(Transform):
     """Months since January 1970."""
 
+    __slots__ = ()
     text = "month"
     preserves_order = True
 
 
-@dataclass(frozen=True, slots=True)
 class DayTransform(Transform):
     """Days since 1 January 1970."""
 
+    __slots__ = ()
     text = "day"
     preserves_order = True
 
 
-@dataclass(frozen=True, slots=True)
 class HourTransform(Transform):
     """Hours since 1 January 1970."""
 
+    __slots__ = ()
     text = "hour"
     preserves_order = True
 

@@ -84,7 +84,7 @@ class PrimitiveType(IcebergType):
         return self.text
 
 
-# Types without parameters are records by what they inherit: each would cost half a millisecond to make one of.
+# Types without parameters are records by what they inherit: making a record of each takes half a millisecond.
 
 
 class BooleanType(PrimitiveType):
