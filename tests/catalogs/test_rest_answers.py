@@ -163,6 +163,20 @@ def test_a_commit_whose_answer_was_lost_is_repeated_only_by_its_key(lost, config
     assert len(server.seen("POST")) == (2 if config else 1)
 
 
+@pytest.mark.parametrize("lost", [CUT, failure(500)])
+def test_a_commit_whose_answer_was_lost_may_have_happened_if_there_is_no_token_for_another(lost):
+    """What was written for it is kept."""
+    answers = {
+        COMMIT: sequence(lost, failure(401)),
+        ("POST", "/oauth/tokens"): sequence(Reply(200, {"access_token": "a"}), failure(400)),
+    }
+    with serving(catalog_script(answers, **REMEMBERS)) as server:
+        found, write = commit(RestCatalog("c", {"uri": server.uri, "credential": "me:hush"}))
+    assert isinstance(found, CommitUnknownError)
+    assert "no token was given" in str(found)
+    assert write.may_have_effect
+
+
 @pytest.mark.parametrize("change", CHANGES)
 def test_every_change_has_a_key(change):
     endpoint, act = CHANGES[change]

@@ -193,6 +193,10 @@ class RestServer:
                 if attempts.follows_error(error):
                     continue
                 raise self._no_answer(error, attempts, authentication.secrets) from error
+            except SkerryError as error:  # no token was given for another attempt
+                if attempts.may_have_effect:
+                    raise self._unknown(str(error)) from error
+                raise
             if not attempts.follows(answer):
                 return self._content(answer, method, url, attempts, authentication.secrets)
 
