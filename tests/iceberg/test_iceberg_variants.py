@@ -161,13 +161,27 @@ def test_avro_and_orc_files_of_others_are_read(tmp_path):
 
     data = rows({1: {"a": 1}, 2: None})
     orc.write_table(data, tmp_path / "f.orc")
+    variant = {
+        "type": "record",
+        "name": "r2",
+        "logicalType": "variant",
+        "fields": [{"name": "metadata", "type": "bytes"}, {"name": "value", "type": "bytes"}],
+    }
+    columns = [
+        {"name": "id", "type": ["null", "long"], "field-id": 1},
+        {"name": "v", "type": ["null", variant], "field-id": 2},
+    ]
+    with (tmp_path / "f.avro").open("wb") as avro:
+        fastavro.writer(avro, {"type": "record", "name": "table", "fields": columns}, data.to_pylist())
     schema = pa.schema(
         [field.with_metadata({b"PARQUET:field_id": str(i).encode()}) for i, field in enumerate(SCHEMA, 1)]
     )
     reader = RowReader(Storage(), schema, schema, names={("id",): 1, ("v",): 2})
-    file = DataFile(str(tmp_path / "f.orc"), "orc", 2, (tmp_path / "f.orc").stat().st_size)
-    found = pa.Table.from_batches(reader.batches([FileScanTask(file)]))
-    assert as_values(found["v"]) == [{"a": 1}, None]
+    for name in ("f.orc", "f.avro"):
+        file = DataFile(str(tmp_path / name), name[2:], 2, (tmp_path / name).stat().st_size)
+        found = pa.Table.from_batches(reader.batches([FileScanTask(file)]))
+        assert found["id"].to_pylist() == [1, 2]
+        assert as_values(found["v"]) == [{"a": 1}, None]
 
 
 # ---- bounds and conditions ----
