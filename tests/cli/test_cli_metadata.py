@@ -1,7 +1,8 @@
-"""`skerry inspect TABLE …` and `skerry health`."""
+"""`skerry inspect TABLE …`, `skerry health`, and variants as `skerry scan` prints them."""
 
 from __future__ import annotations
 
+import decimal
 import json
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ from click.testing import CliRunner
 
 import skerry
 from skerry.cli.app import app
+from skerry.variant import VARIANT, Primitive, Typed, from_values
 
 
 @pytest.fixture(params=["iceberg", "paimon"])
@@ -67,3 +69,22 @@ def test_health_names_what_is_wrong_first(run, monkeypatch):
     assert "table.compact()" in shown
     assert "table.analyze()" not in shown  # advice only where it is wanted
     assert f"1 of {1 + len(others)} checks want something done" in shown
+
+
+def test_variants_are_printed_as_json(tmp_path):
+    def printed(*options):
+        result = CliRunner().invoke(app, ["scan", "ns.v", "-w", str(tmp_path), *options])
+        assert result.exit_code == 0, result.output
+        return result.stdout.splitlines()
+
+    values = [{"a": decimal.Decimal("1.50"), "b": [None, 2.5]}, None, Typed(Primitive.TIMESTAMP_NTZ_NS, 5)]
+    schema = pa.schema([("id", pa.int64()), ("v", VARIANT)])
+    table = skerry.connect(tmp_path).create_table("ns.v", schema, format_version=3)
+    table.append(pa.table([pa.array([1, 2, 3]), from_values(values)], schema=schema))
+    objects = [json.loads(line) for line in printed("--json")]
+    assert [row["v"] for row in sorted(objects, key=lambda row: row["id"])] == [
+        {"a": "1.50", "b": [None, 2.5]},
+        None,
+        "1970-01-01 00:00:00.000000005",
+    ]
+    assert sorted(printed()) == ['1\t{"a":1.50,"b":[null,2.5]}', "2\t", '3\t"1970-01-01 00:00:00.000000005"', "id\tv"]

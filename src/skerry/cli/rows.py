@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -39,14 +40,43 @@ def print_rows(rows: RowStream, *, as_json: bool, at_most: int | None) -> None:
 
 def _objects(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
     """Rows as JSON objects."""
+    for row in zip(*map(_values, batch.columns), strict=True):
+        yield dict(zip(batch.schema.names, row, strict=True))
+
+
+def _values(column: pa.Array) -> list[Any]:
+    """The values of a column, as far as JSON has them."""
     import pyarrow as pa
 
-    columns = [
-        column.cast(pa.string()) if pa.types.is_timestamp(column.type) else column  # nanoseconds have no Python type
-        for column in batch.columns
-    ]
-    for row in zip(*(column.to_pylist() for column in columns), strict=True):
-        yield dict(zip(batch.schema.names, row, strict=True))
+    if _is_variant(column.type):
+        from skerry.variant import as_values
+
+        return [_inside(value) for value in as_values(column)]
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.string())  # nanoseconds have no Python type
+    values: list[Any] = column.to_pylist()
+    return values
+
+
+def _is_variant(type_: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    if not pa.types.is_struct(type_):
+        return False
+    from skerry.variant import is_variant
+
+    return is_variant(type_)
+
+
+def _inside(value: Any) -> Any:
+    """A value of a variant; times that Python lacks as text."""
+    from skerry.variant import Typed, encode_variant, to_json
+
+    if isinstance(value, dict):
+        return {name: _inside(field) for name, field in value.items()}
+    if isinstance(value, list):
+        return [_inside(element) for element in value]
+    return json.loads(to_json(*encode_variant(value))) if isinstance(value, Typed) else value
 
 
 def _print_plain(batches: pa.RecordBatchReader) -> None:
@@ -66,6 +96,10 @@ def _as_text(column: pa.Array) -> pa.Array:
     type_ = column.type
     if pa.types.is_string(type_):
         return column
+    if _is_variant(type_):
+        from skerry.variant import as_json
+
+        return as_json(column)
     if pa.types.is_nested(type_) or pa.types.is_binary(type_) or pa.types.is_fixed_size_binary(type_):
         values = (None if value is None else to_json(value).strip('"') for value in column.to_pylist())
         return pa.array(values, pa.string())
