@@ -489,3 +489,46 @@ def test_large_buckets_become_several_files(tmp_path: Path, pypaimon: PyPaimon) 
     assert len(entries) > 2
     assert sum(entry.file.row_count for entry in entries) == 40_000
     assert pypaimon.read(tmp_path / "t").num_rows == 40_000
+
+
+def test_a_snapshot_under_one_of_others_is_not_taken_for_its_base(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The number that was free is the one before the rival's newest snapshot, which does not build on it."""
+    table = make(tmp_path / "t")
+    table.append(rows(0, 2, "base"))
+
+    def overtake(rival: PaimonTable) -> None:
+        for number in range(2):
+            rival.append(rows(10 * number, 1, "rival"))
+        assert rival.expire_snapshots(keep_last=1, older_than=datetime.datetime(2999, 1, 1)).snapshot_ids == (1, 2)
+
+    Rival(monkeypatch, table, overtake)
+    table.append(rows(5, 1, "ours"))
+    found = plain(PaimonTable.open(Storage(), table.location).scan().to_arrow())
+    assert found == plain(
+        pa.concat_tables([rows(0, 2, "base"), *(rows(10 * n, 1, "rival") for n in range(2)), rows(5, 1, "ours")])
+    )
+    assert [snapshot.id for snapshot in table.handle.snapshots()] == [3, 4]
+
+
+@pytest.mark.parametrize("merging", ["30", "1"])
+def test_a_commit_on_which_others_have_built_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, merging: str
+) -> None:
+    """Its base expires, while the next commit inherits its manifests, or merges them."""
+    table = make(tmp_path / "t", properties={"manifest.merge-min-count": merging})
+    table.append(rows(0, 1))
+    write = Storage.write
+
+    def then_build(self: Storage, location: str, data: Any, *, overwrite: bool = False) -> None:
+        write(self, location, data, overwrite=overwrite)
+        if location.endswith("/snapshot-2"):
+            rival = PaimonTable.open(Storage(), table.location)
+            rival.append(rows(2, 1))
+            rival.expire_snapshots(keep_last=2, older_than=datetime.datetime(2999, 1, 1))
+
+    monkeypatch.setattr(Storage, "write", then_build)
+    table.append(rows(1, 1))
+    assert [snapshot.id for snapshot in table.refresh().handle.snapshots()] == [2, 3]
+    assert table.scan().to_arrow().num_rows == 3

@@ -25,7 +25,7 @@ from skerry.errors import (
 from skerry.paimon.manifests.index_manifest import IndexManifestEntry, encode_index_manifest
 from skerry.paimon.manifests.live_files import index_entries, live_entries, read_manifests, snapshot_manifests
 from skerry.paimon.manifests.manifest import FileKind, FileSource, ManifestEntry, encode_manifest
-from skerry.paimon.manifests.manifest_list import ManifestFileMeta, encode_manifest_list, summarize
+from skerry.paimon.manifests.manifest_list import ManifestFileMeta, encode_manifest_list, read_manifest_list, summarize
 from skerry.paimon.manifests.merging import ManifestSizes, cancelled_entries, plan_merging
 from skerry.paimon.manifests.metadata_file import MetadataEncoding
 from skerry.paimon.metadata.snapshot import CommitKind, Snapshot, decode_snapshot, encode_snapshot
@@ -182,7 +182,7 @@ def _check_succession(staged: StagedCommit) -> None:
 
     Raises:
         ConflictError: Others have moved the branch on, or back; the snapshot is deleted.
-        CommitUnknownError: It has been deleted by others.
+        CommitUnknownError: It has been deleted by others, or others may have built on it.
     """
     base, number = staged.base, staged.snapshot.id
     if base.snapshot is not None and base.storage.exists(base.paths.snapshot(base.snapshot.id)):
@@ -190,10 +190,41 @@ def _check_succession(staged: StagedCommit) -> None:
     ids = snapshot_ids(base.storage, base.paths)
     if number not in ids:
         raise CommitUnknownError(f"snapshot {number} was created, and has expired", location=base.name)
-    if ids[0] == number and (ids[-1] == number or number + 1 in ids):
+    if number + 1 in ids:
+        is_beneath = _is_beneath(staged)
+        if is_beneath is None:
+            raise CommitUnknownError(f"snapshot {number + 1} may or may not build on {number}", location=base.name)
+        if is_beneath:
+            return
+    elif ids == [number]:
         return
     base.storage.delete([base.paths.snapshot(number)])
     raise ConflictError(f"other writers have replaced the snapshots before {number}", location=base.name)
+
+
+def _is_beneath(staged: StagedCommit) -> bool | None:
+    """Whether the next snapshot builds on a staged one that was created; None if that cannot be known.
+
+    Manifests have unique names. Where the next commit has merged them, files that ours has added are still in them.
+    """
+    state, own = staged.base, staged.snapshot
+    after = find_snapshot(state.storage, state.paths, own.id + 1)
+    if after is None:
+        return None
+    location = state.paths.manifest(after.base_manifest_list)
+    inherited = read_manifest_list(state.storage, location, size=after.base_manifest_list_size)
+    location = state.paths.manifest(own.delta_manifest_list)
+    made = read_manifest_list(state.storage, location, size=own.delta_manifest_list_size)
+    if {found.file_name for found in made} & {found.file_name for found in inherited}:
+        return True
+    entries = read_manifests(state, made)
+    added, dropped = (
+        {entry.file.file_name for entry in entries if entry.kind is kind} for kind in (FileKind.ADD, FileKind.DELETE)
+    )
+    added -= dropped  # a file that only changes its level was there before
+    if not added:
+        return None
+    return any(entry.file.file_name in added for entry in read_manifests(state, inherited))
 
 
 def _who(snapshot: Snapshot) -> tuple[str, int, CommitKind]:
