@@ -101,11 +101,19 @@ def test_names_of_types_have_variants(text, expected):
 @pytest.mark.parametrize(
     "text",
     ["", "decimal", "decimal(39, 2)", "decimal(0, 0)", "decimal(5, 6)", "decimal(5,-1)", "fixed", "fixed[-1]",
-     "fixed[99999999999999999999]", "fixed[2147483648]", "long ", "geometry()", "geography(a, flat)", "decimal(٣, 1)"],
+     "fixed[99999999999999999999]", "fixed[2147483648]", "long ",
+     "geometry()", "geometry( )", "geography(, karney)", "geography(a,)", "geography(a, flat)", "decimal(٣, 1)"],
 )  # fmt: skip
 def test_what_is_not_the_name_of_a_type_is_refused(text):
     with pytest.raises(FormatError, match="is not the name of a type"):
         parse_type(text)
+
+
+@pytest.mark.parametrize("text", ["geometry({}", "geography({}", "geography(a,{}", "geometry{}", "geography('{}"])
+def test_long_names_of_types_are_refused_at_once(text):
+    """Not after trying every division of the white space, which would take years."""
+    with pytest.raises(FormatError, match="is not the name of a type"):
+        parse_type(text.format(" " * 100_000))
 
 
 def test_types_that_do_not_exist_are_named():

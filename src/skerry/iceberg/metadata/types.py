@@ -429,25 +429,27 @@ def _decimal(found: re.Match[str]) -> IcebergType | None:
     return DecimalType(precision, scale) if 1 <= precision <= _MAX_PRECISION and scale <= precision else None
 
 
-def _geometry(found: re.Match[str]) -> IcebergType:
-    return GeometryType(_unquoted(found[1]) or DEFAULT_CRS)
+def _geometry(found: re.Match[str]) -> IcebergType | None:
+    crs = _parameter(found[1], DEFAULT_CRS)
+    return GeometryType(crs) if crs else None
 
 
 def _geography(found: re.Match[str]) -> IcebergType | None:
-    algorithm = (_unquoted(found[2]) or DEFAULT_ALGORITHM).lower()
-    return GeographyType(_unquoted(found[1]) or DEFAULT_CRS, algorithm) if algorithm in _ALGORITHMS else None
+    crs, algorithm = _parameter(found[1], DEFAULT_CRS), _parameter(found[2], DEFAULT_ALGORITHM).lower()
+    return GeographyType(crs, algorithm) if crs and algorithm in _ALGORITHMS else None
 
 
-def _unquoted(text: str | None) -> str | None:
-    """A parameter; PyIceberg writes quotes around it."""
-    return text.strip("'\"") if text is not None else None
+def _parameter(text: str | None, default: str) -> str:
+    """A parameter, without the quotes that PyIceberg writes around it."""
+    return default if text is None else text.strip().strip("'\"")
 
 
 _PARAMETRIC: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], IcebergType | None]], ...] = (
     (re.compile(r"fixed\[\s*(\d{1,10})\s*\]", re.ASCII), _fixed),
     (re.compile(r"decimal\(\s*(\d{1,3})\s*,\s*(\d{1,3})\s*\)", re.ASCII), _decimal),
-    (re.compile(r"geometry(?:\s*\(\s*([^()]+?)\s*\))?", re.IGNORECASE), _geometry),
-    (re.compile(r"geography(?:\s*\(\s*([^(),]+?)\s*(?:,\s*(['\"\w]+)\s*)?\))?", re.IGNORECASE), _geography),
+    # no two repetitions that take the same characters: a long text would be tried in every division
+    (re.compile(r"geometry(?:\s*\(([^()]*)\))?", re.IGNORECASE), _geometry),
+    (re.compile(r"geography(?:\s*\(([^(),]*)(?:,([^(),]*))?\))?", re.IGNORECASE), _geography),
 )
 _WORD = re.compile(r"[A-Za-z_][A-Za-z_0-9]*")
 _KNOWN_WORDS = frozenset({*_BY_NAME, "fixed", "decimal", "geometry", "geography"})
