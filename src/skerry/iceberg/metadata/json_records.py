@@ -68,7 +68,8 @@ _ENCODER: Final = msgspec.json.Encoder(enc_hook=lambda value: value.to_json())
 
 
 _UNKNOWN: Final = "* unknown *"
-"""Names the unknown fields for msgspec; no writer has such a name."""
+"""Names the unknown fields for msgspec. A field of that name is an unknown one itself: what is in it could replace
+fields that were checked."""
 
 
 class JsonRecord(
@@ -118,16 +119,19 @@ def read_records(kind: type[Record], values: list[Any], at: str, rule: str | Non
         FormatError: One of them is not such an object.
     """
     with suppress(msgspec.ValidationError):  # of an unknown field, or found again one by one, with its place
-        return msgspec.convert(values, tuple[kind, ...])  # type: ignore[valid-type]
+        found = msgspec.convert(values, tuple[kind, ...])  # type: ignore[valid-type]
+        if not _have_unknown(found):
+            return found
     return tuple(_read_record(kind, JsonObject(value, f"{at}[{number}]", rule)) for number, value in enumerate(values))
 
 
 def decode_records(kind: type[Record], data: msgspec.Raw) -> tuple[Record, ...] | None:
     """The records of an array's JSON text; None if they have to be read one by one, by `read_records`."""
     try:
-        return msgspec.json.decode(data, type=tuple[kind, ...])  # type: ignore[valid-type]
+        found = msgspec.json.decode(data, type=tuple[kind, ...])  # type: ignore[valid-type]
     except (msgspec.ValidationError, msgspec.DecodeError, UnicodeError, RecursionError):
         return None
+    return None if _have_unknown(found) else found
 
 
 def decode_fields(data: bytes) -> dict[str, msgspec.Raw]:
