@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import uuid
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +15,9 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 import skerry
 from skerry.errors import FormatError, NotFoundError, SchemaError, UnsupportedError
+from skerry.iceberg import inspection
 from skerry.iceberg.manifests.cache import ManifestCache
+from skerry.iceberg.manifests.snapshot_manifests import read_manifests
 from skerry.iceberg.planning.file_metrics import MapColumns
 from skerry.table.inspection.inspect import METADATA_TABLES, Inspect, rows_table
 
@@ -471,3 +474,16 @@ def test_deletion_vectors_without_a_place_are_refused(catalog, name):
     }
     with pytest.raises(FormatError, match=f"a deletion vector has no {name}"):
         table.inspect._deleted_by(vector | {name: None})
+
+
+@pytest.mark.parametrize("name", ["files", "all_files", "entries", "manifests", "partitions"])
+def test_manifests_of_an_unknown_spec_are_refused(catalog, monkeypatch, name):
+    table = catalog.create_table("ns.t", SCHEMA, partition_by=["day"])
+    table.append(rows(range(3)))
+
+    def wrong(storage, snapshot):
+        return [replace(found, partition_spec_id=99) for found in read_manifests(storage, snapshot)]
+
+    monkeypatch.setattr(inspection, "read_manifests", wrong)
+    with pytest.raises(FormatError, match="partition spec 99, which the table does not have"):
+        table.inspect.read(name)

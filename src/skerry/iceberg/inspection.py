@@ -21,7 +21,7 @@ from skerry.iceberg.cleaning.expiry import ExpireSnapshots
 from skerry.iceberg.jobs.compact_plan import SMALL, CompactRules
 from skerry.iceberg.manifests.manifest import FileContent
 from skerry.iceberg.manifests.manifest_list import ManifestContent, ManifestFile
-from skerry.iceberg.manifests.snapshot_manifests import read_manifests
+from skerry.iceberg.manifests.snapshot_manifests import read_manifests, spec_of
 from skerry.iceberg.manifests.summary import operation_of, summary_of
 from skerry.iceberg.metadata.history import ancestors
 from skerry.iceberg.metadata.state import TableState
@@ -263,7 +263,7 @@ class IcebergInspect(Inspect):
 
     def _summaries(self, manifest: ManifestFile) -> list[dict[str, Any]]:
         """Partition summaries, with bounds as the folders of partitions have them."""
-        spec = self._state.metadata.specs()[manifest.partition_spec_id]
+        spec = spec_of(self._state.metadata, manifest)
         types = partition_type(self._state.schema_with(spec), spec).types
         return [
             {

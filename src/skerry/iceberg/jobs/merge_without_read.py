@@ -17,7 +17,7 @@ from skerry.errors import UnsupportedError
 from skerry.iceberg.jobs.row_changes import ChangeRequest
 from skerry.iceberg.manifests.manifest import ManifestEntry
 from skerry.iceberg.manifests.manifest_list import ManifestContent
-from skerry.iceberg.manifests.snapshot_manifests import read_manifests
+from skerry.iceberg.manifests.snapshot_manifests import read_manifests, spec_of
 from skerry.iceberg.metadata.partition_spec import PartitionSpec
 from skerry.iceberg.metadata.state import TableState
 from skerry.iceberg.operations import RowDelta
@@ -127,7 +127,7 @@ def _specs_in_use(request: ChangeRequest, state: TableState) -> Sequence[Partiti
     if unpartitioned and any(not spec.is_unpartitioned() for spec in specs.values()):
         return unpartitioned[:1]
     used = {
-        manifest.partition_spec_id
+        spec_of(state.metadata, manifest).spec_id
         for manifest in listed
         if manifest.content is ManifestContent.DATA and manifest.has_live_files
     }

@@ -5,10 +5,12 @@ from __future__ import annotations
 from skerry.avro import read_header
 from skerry.errors import FormatError
 from skerry.iceberg.manifests.manifest_list import ManifestFile, read_manifest_list
+from skerry.iceberg.metadata.partition_spec import PartitionSpec
 from skerry.iceberg.metadata.snapshot import Snapshot
+from skerry.iceberg.metadata.table_metadata import TableMetadata
 from skerry.storage import Storage
 
-__all__ = ["inline_manifest", "read_manifests"]
+__all__ = ["inline_manifest", "read_manifests", "spec_of"]
 
 _RULE = "Iceberg spec, Snapshots"
 
@@ -48,3 +50,18 @@ def inline_manifest(storage: Storage, location: str, snapshot: Snapshot) -> Mani
         min_sequence_number=0,
         added_snapshot_id=snapshot.snapshot_id,
     )
+
+
+def spec_of(metadata: TableMetadata, manifest: ManifestFile) -> PartitionSpec:
+    """The partition spec of a manifest's files.
+
+    Raises:
+        FormatError: The table has no such spec.
+    """
+    found = metadata.specs().get(manifest.partition_spec_id)
+    if found is None:
+        raise FormatError(
+            f"a manifest has partition spec {manifest.partition_spec_id}, which the table does not have",
+            location=manifest.manifest_path,
+        )
+    return found

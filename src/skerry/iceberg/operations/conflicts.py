@@ -25,7 +25,7 @@ from skerry.iceberg.manifests.file_batch import conform_partition
 from skerry.iceberg.manifests.manifest import EntryStatus, FileContent, ManifestEntry
 from skerry.iceberg.manifests.manifest_list import ManifestContent, ManifestFile
 from skerry.iceberg.manifests.reader import partition_tuples, read_manifest
-from skerry.iceberg.manifests.snapshot_manifests import read_manifests
+from skerry.iceberg.manifests.snapshot_manifests import read_manifests, spec_of
 from skerry.iceberg.manifests.summary import operation_of
 from skerry.iceberg.metadata.history import ancestors
 from skerry.iceberg.metadata.snapshot import Operation, Snapshot
@@ -222,7 +222,7 @@ class Conflicts:
             entries = self._read(file, "status", "snapshot_id", "partition")
             rows = np.flatnonzero(_of_snapshot(entries, EntryStatus.ADDED, snapshot)).tolist()
             may = self._may_match(conflict_filter, file, entries, by_metrics=False)
-            spec = self._base.metadata.specs()[file.partition_spec_id]
+            spec = spec_of(self._base.metadata, file)
             for row, entry in zip(rows, read_manifest(self._base.storage, file).entries(rows, spec=spec), strict=True):
                 yield snapshot, entry, bool(may[row])
 
@@ -232,7 +232,7 @@ class Conflicts:
         """Which files may contain, or delete, rows of a predicate."""
         if predicate is None:
             return np.ones(entries.num_rows, bool)
-        spec = self._base.metadata.specs()[file.partition_spec_id]
+        spec = spec_of(self._base.metadata, file)
         projected = project(predicate, self._base.schema_with(spec), spec)
         may = evaluate(projected, partition_metrics(spec, entries), entries.num_rows).may
         if by_metrics:
@@ -244,7 +244,7 @@ class Conflicts:
         entries = shared_cache().read(self._base.storage, file, columns)
         if "partition" not in columns:
             return entries
-        spec = self._base.metadata.specs()[file.partition_spec_id]
+        spec = spec_of(self._base.metadata, file)
         partition = conform_partition(entries.column("partition"), spec, file.manifest_path)
         return entries.set_column(columns.index("partition"), "partition", partition)
 

@@ -21,6 +21,7 @@ from skerry.iceberg.manifests.file_batch import conform_partition
 from skerry.iceberg.manifests.manifest import EntryStatus
 from skerry.iceberg.manifests.manifest_list import ManifestFile
 from skerry.iceberg.manifests.reader import COLUMNS
+from skerry.iceberg.manifests.snapshot_manifests import spec_of
 from skerry.iceberg.metadata.state import TableState
 from skerry.iceberg.partitioning.partitions import number_tuples, partition_type
 from skerry.iceberg.planning.file_metrics import FILE_METRICS, file_metrics
@@ -204,7 +205,7 @@ class FileTables:
 
     def _partitions_of(self, part: _Part) -> pa.StructArray:
         """The partition values of a manifest's files, in the fields of all specs."""
-        spec = self._state.metadata.specs()[part.manifest.partition_spec_id]
+        spec = spec_of(self._state.metadata, part.manifest)
         own = conform_partition(part.entries.column("partition"), spec, part.manifest.manifest_path)
         values = {field_id(field): own.field(number) for number, field in enumerate(own.type)}
         fields = list(self.partition)
