@@ -121,7 +121,10 @@ def _catalogs() -> Names:
     rows = pa.table({"day": [date(2026, 10, 31), date(2026, 11, 1)]})
     catalog = skerry.connect("warehouse/")
     catalog.create_table("lake.events", rows.schema, location=str(Path("events").absolute())).append(rows)
-    return {}
+    orders = pa.table({"order_id": [17, 18]})
+    for name in ("shop.orders", "shop.items"):
+        catalog.create_table(name, orders.schema).append(orders)
+    return {"catalog": catalog, "orders": orders}
 
 
 def _changes() -> Names:

@@ -150,16 +150,16 @@ def test_a_rival_commit_between_build_and_commit_is_covered(catalog, monkeypatch
 def test_a_race_lost_at_the_compare_itself_leaves_no_metadata_file(catalog, monkeypatch, tmp_path):
     table = catalog.create_table("d.t", SCHEMA, properties={"commit.retry.min-wait-ms": "1"})
     rival = skerry.connect(tmp_path / "warehouse").load_table("d.t")
-    replace = SqlTables.replace_location
+    replace = SqlTables.replace_locations
     written = []
 
-    def lose_then_replace(self, namespace, name, old, new, sending):
-        written.append(new)
+    def lose_then_replace(self, changes, sending):
+        written.append(changes[0].new)
         if len(written) == 1:
             rival.append(rows(0, 10))
-        replace(self, namespace, name, old, new, sending)
+        replace(self, changes, sending)
 
-    monkeypatch.setattr(SqlTables, "replace_location", lose_then_replace)
+    monkeypatch.setattr(SqlTables, "replace_locations", lose_then_replace)
     table.append(rows(10, 30))
     lost, rivals, won = (Path(location.removeprefix("file://")) for location in written)
     assert rivals.exists()

@@ -116,14 +116,14 @@ def test_of_two_commits_on_one_state_one_wins(uri, tmp_path):
     del theirs._write_metadata
 
     catalog = table.handle.catalog
-    replace = type(catalog._tables).replace_location
+    replace = type(catalog._tables).replace_locations
     with pytest.MonkeyPatch.context() as patch:
 
         def beaten(self, *arguments):
             theirs.load_table("n.t").append(rows(3))
             replace(self, *arguments)
 
-        patch.setattr(type(catalog._tables), "replace_location", beaten)
+        patch.setattr(type(catalog._tables), "replace_locations", beaten)
         with pytest.raises(ConflictError, match="was changed by another process"):
             table.append(rows(4))
     assert sorted(ours.load_table("n.t").scan().to_arrow()["k"].to_pylist()) == [1, 3]

@@ -13,6 +13,7 @@ from skerry.catalog.iceberg_tables import IcebergTables
 from skerry.catalog.names import check_choice, check_new_name, identifier_of
 from skerry.catalog.paimon_tables import PaimonTables
 from skerry.catalog.stores import NewTable, TableStore, arrow_schema
+from skerry.catalog.transaction import Transactional
 from skerry.errors import AlreadyExistsError, CommitUnknownError, NotFoundError, SkerryError, UnsupportedError
 from skerry.storage import move_of, redact
 from skerry.table.arguments import ColumnSource
@@ -36,7 +37,7 @@ ICEBERG, PAIMON = FORMATS = ("iceberg", "paimon")
 _NAMES = {ICEBERG: "an Iceberg", PAIMON: "a Paimon"}
 
 
-class Catalog:
+class Catalog(Transactional):
     """Named tables in namespaces, as `skerry.connect` opens them.
 
     Iceberg tables are registered in the underlying catalog; Paimon tables are the folders `<namespace>.db/<table>` of
@@ -430,8 +431,7 @@ class Catalog:
         if table not in names:
             raise NotFoundError(f"no table {table!r}{nearest(table, names)}")
         tables, broken = self._sketch_index.read(names)
-        reason = next((without.reason for without in broken if without.table == table), None)
-        if reason is not None:
+        if (reason := next((without.reason for without in broken if without.table == table), None)) is not None:
             raise NotFoundError(f"table {table!r} cannot be read: {reason}")
         return find_joinable(table, column, tables, min_containment=min_containment, limit=limit, not_compared=broken)
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from skerry.errors import NotFoundError
+from skerry.errors import NotFoundError, UnsupportedError
 from skerry.storage import Storage, redact
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from skerry.iceberg.metadata.table_updates import TableUpdate
     from skerry.table.owned_files import OwnedFiles
 
-__all__ = ["CatalogTable", "IcebergCatalog", "Identifier", "MetadataWrite", "NewIcebergTable"]
+__all__ = ["CatalogTable", "IcebergCatalog", "Identifier", "MetadataWrite", "NewIcebergTable", "TableCommit"]
 
 Identifier = tuple[str, ...]
 """The parts of a name: of a namespace, or of a table's namespace and then its own."""
@@ -81,6 +81,23 @@ class MetadataWrite:
     location: str | None = None
     predecessor: str | None = None
     may_have_effect: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TableCommit:
+    """The change of one table in a commit of several.
+
+    Args:
+        table: The state that the updates were decided on.
+        requirements: What the newest state must meet.
+        updates: What changes.
+        write: Receives how far the commit has come, also if it ends with an exception.
+    """
+
+    table: CatalogTable
+    requirements: Sequence[TableRequirement]
+    updates: Sequence[TableUpdate]
+    write: MetadataWrite
 
 
 class IcebergCatalog(ABC):
@@ -256,6 +273,38 @@ class IcebergCatalog(ABC):
             ConflictError: The newest state does not meet the requirements, or another writer was faster.
             NotFoundError: There is no such table.
         """
+
+    def check_transactions(self) -> None:
+        """Refuse commits of several tables if the catalog cannot publish them as one.
+
+        Raises:
+            UnsupportedError: It cannot.
+        """
+        raise self._one_at_a_time()
+
+    def commit_tables(self, commits: Sequence[TableCommit]) -> list[CatalogTable]:
+        """Apply updates to several tables, to all or to none.
+
+        Args:
+            commits: The changes, one per table.
+
+        Returns:
+            The new states, in the same order.
+
+        Raises:
+            CatalogLockedError: Another process has locked the catalog; nothing was changed.
+            CommitUnknownError: It may or may not have been done.
+            ConflictError: The newest state of a table does not meet the requirements; nothing was changed.
+            NotFoundError: There is no such table; nothing was changed.
+            UnsupportedError: The catalog changes one table at a time.
+        """
+        raise self._one_at_a_time()
+
+    def _one_at_a_time(self) -> UnsupportedError:
+        return UnsupportedError(
+            f"catalog {self.name!r} changes one table at a time and cannot publish changes of several as one: a "
+            "folder, SQLite, PostgreSQL, or a REST server that offers transactions can"
+        )
 
     def storage_of(self, table: CatalogTable) -> Storage:
         """Access to a table's files, with the options of the catalog and what it gave for the table.

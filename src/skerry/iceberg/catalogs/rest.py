@@ -18,7 +18,14 @@ from skerry.errors import (
     SkerryError,
     UnsupportedError,
 )
-from skerry.iceberg.catalogs.base import CatalogTable, IcebergCatalog, Identifier, MetadataWrite, NewIcebergTable
+from skerry.iceberg.catalogs.base import (
+    CatalogTable,
+    IcebergCatalog,
+    Identifier,
+    MetadataWrite,
+    NewIcebergTable,
+    TableCommit,
+)
 from skerry.iceberg.catalogs.rest_server import RestServer, texts
 from skerry.iceberg.metadata.json_records import json_of
 from skerry.iceberg.metadata.metadata_json import parse_metadata
@@ -35,6 +42,7 @@ _NAMESPACE: Final = "namespaces/{namespace}"
 _TABLES: Final = "namespaces/{namespace}/tables"
 _TABLE: Final = "namespaces/{namespace}/tables/{table}"
 _REGISTER: Final = "namespaces/{namespace}/register"
+_TRANSACTION: Final = "transactions/commit"
 _RENAME: Final = "tables/rename"
 _TOKEN: Final = "token"  # noqa: S105  the name of an option
 _MAX_PAGES: Final = 100_000
@@ -207,29 +215,57 @@ class RestCatalog(IcebergCatalog):
     ) -> CatalogTable:
         """Apply updates to a table's newest state, if it meets the requirements."""
         name = ".".join(table.identifier)
-        body = {
-            "identifier": _identifier(table.identifier),
-            "requirements": json_of(tuple(requirements)),
-            "updates": json_of(tuple(updates)),
-        }
         names = self._names(table.identifier[:-1], table.identifier[-1])
-        write.may_have_effect = True
-        try:
-            found = self._server.call("POST", _TABLE, names=names, body=body, token=table.config.get(_TOKEN))
-        except AlreadyExistsError as error:  # status 409: a requirement is not met
-            write.may_have_effect = False
-            raise ConflictError(error.message, location=name) from error
-        except CommitUnknownError:
-            raise
-        except SkerryError as error:
-            write.may_have_effect = False
-            error.location = error.location or name
-            raise
+        body = _change(table, requirements, updates)
+        found = self._commit(_TABLE, body, [write], name, names=names, token=table.config.get(_TOKEN))
         try:
             metadata, location = self._state(found)
         except SkerryError as error:
             raise CommitUnknownError(f"the commit was accepted, but: {error}", location=name) from error
         return CatalogTable(table.identifier, metadata, location, table.config)
+
+    def check_transactions(self) -> None:
+        """Refuse commits of several tables if the server does not offer them."""
+        if not self._server.offers(f"POST /v1/{{prefix}}/{_TRANSACTION}"):
+            raise UnsupportedError(
+                f"the server of catalog {self.name!r} does not offer to change several tables as one "
+                f"(POST /v1/{{prefix}}/{_TRANSACTION})"
+            )
+
+    def commit_tables(self, commits: Sequence[TableCommit]) -> list[CatalogTable]:
+        """Apply updates to several tables in one request; that it is all or none is the server's promise."""
+        name = ", ".join(".".join(commit.table.identifier) for commit in commits)
+        changes = [_change(commit.table, commit.requirements, commit.updates) for commit in commits]
+        self._commit(_TRANSACTION, {"table-changes": changes}, [commit.write for commit in commits], name)
+        try:
+            return [self.load_table(commit.table.identifier) for commit in commits]
+        except SkerryError as error:
+            raise CommitUnknownError(f"the commit was accepted, but: {error}", location=name) from error
+
+    def _commit(
+        self,
+        endpoint: str,
+        body: Any,
+        writes: Sequence[MetadataWrite],
+        name: str,
+        *,
+        names: Mapping[str, str] | None = None,
+        token: str | None = None,
+    ) -> Any:
+        """Send a commit, and note whether it may have had an effect."""
+        for write in writes:
+            write.may_have_effect = True
+        try:
+            return self._server.call("POST", endpoint, names=names, body=body, token=token)
+        except CommitUnknownError:
+            raise
+        except SkerryError as error:
+            for write in writes:
+                write.may_have_effect = False
+            if isinstance(error, AlreadyExistsError):  # status 409: a requirement is not met
+                raise ConflictError(error.message, location=name) from error
+            error.location = error.location or name
+            raise
 
     def _table(self, identifier: Identifier, found: Any) -> CatalogTable:
         """The table of an answer, with the credentials that it has for its files."""
@@ -259,6 +295,17 @@ class RestCatalog(IcebergCatalog):
 
 def _identifier(identifier: Identifier) -> dict[str, Any]:
     return {"namespace": list(identifier[:-1]), "name": identifier[-1]}
+
+
+def _change(
+    table: CatalogTable, requirements: Sequence[TableRequirement], updates: Sequence[TableUpdate]
+) -> dict[str, Any]:
+    """The change of a table in a request."""
+    return {
+        "identifier": _identifier(table.identifier),
+        "requirements": json_of(tuple(requirements)),
+        "updates": json_of(tuple(updates)),
+    }
 
 
 def _credentials(found: Mapping[str, Any], *locations: str) -> dict[str, str]:

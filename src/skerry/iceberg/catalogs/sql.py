@@ -12,7 +12,14 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from skerry.errors import AlreadyExistsError, CatalogLockedError, NotFoundError, SchemaError
-from skerry.iceberg.catalogs.base import CatalogTable, IcebergCatalog, Identifier, MetadataWrite, NewIcebergTable
+from skerry.iceberg.catalogs.base import (
+    CatalogTable,
+    IcebergCatalog,
+    Identifier,
+    MetadataWrite,
+    NewIcebergTable,
+    TableCommit,
+)
 from skerry.iceberg.catalogs.metadata_files import (
     metadata_after,
     new_metadata_location,
@@ -20,7 +27,7 @@ from skerry.iceberg.catalogs.metadata_files import (
     write_metadata,
 )
 from skerry.iceberg.catalogs.sql_database import SqlDatabase
-from skerry.iceberg.catalogs.sql_tables import SqlTables, open_tables
+from skerry.iceberg.catalogs.sql_tables import NewLocation, SqlTables, open_tables
 from skerry.storage import Storage, join
 from skerry.table.owned_files import OwnedFiles, PublishStep, owned_files
 
@@ -176,15 +183,40 @@ class SqlCatalog(IcebergCatalog):
         write.location, write.predecessor = location, current
         write_metadata(storage, location, metadata)
 
+        self._replace([NewLocation(*key, current, location)], [write])
+        return CatalogTable(table.identifier, metadata, location, table.config)
+
+    def check_transactions(self) -> None:
+        """Do nothing: a transaction of the database changes any number of tables."""
+
+    def commit_tables(self, commits: Sequence[TableCommit]) -> list[CatalogTable]:
+        """Replace the metadata files of several tables in one transaction of the database."""
+        storage = self._storage()
+        changes: list[NewLocation] = []
+        found: list[CatalogTable] = []
+        for commit in commits:
+            table, write, old = commit.table, commit.write, commit.table.metadata_location
+            metadata = metadata_after(table.metadata, old, commit.requirements, commit.updates)
+            location = new_metadata_location(metadata, old)
+            write.files.add(location)
+            write.location, write.predecessor = location, old
+            write_metadata(storage, location, metadata)
+            changes.append(NewLocation(*_key(table.identifier), old, location))
+            found.append(CatalogTable(table.identifier, metadata, location, table.config))
+        self._replace(changes, [commit.write for commit in commits])
+        return found
+
+    def _replace(self, changes: Sequence[NewLocation], writes: Sequence[MetadataWrite]) -> None:
         def sending() -> None:
-            write.may_have_effect = True
+            for write in writes:
+                write.may_have_effect = True
 
         try:
-            self._tables.replace_location(*key, current, location, sending)
+            self._tables.replace_locations(changes, sending)
         except CatalogLockedError:
-            write.may_have_effect = False
+            for write in writes:
+                write.may_have_effect = False
             raise
-        return CatalogTable(table.identifier, metadata, location, table.config)
 
     def _default_location(self, identifier: Identifier) -> str:
         """The folder of a new table: in that of its namespace, or of the warehouse."""

@@ -7,7 +7,7 @@ catalogs, by `catalog_name`. A namespace's parts are joined by dots; it exists i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -15,7 +15,7 @@ from typing import Final
 from skerry.errors import AlreadyExistsError, ConflictError, NotFoundError, SchemaError, StorageError
 from skerry.iceberg.catalogs.sql_database import SqlConnection, SqlDatabase
 
-__all__ = ["SqlTables", "open_tables"]
+__all__ = ["NewLocation", "SqlTables", "open_tables"]
 
 _CREATE_TABLES: Final = """\
 CREATE TABLE IF NOT EXISTS iceberg_tables (
@@ -42,6 +42,23 @@ _EXISTS: Final = {"exists": "true"}
 """What a namespace without properties has, so that there is a row of it."""
 _KEY: Final = "catalog_name = ? AND table_namespace = ? AND table_name = ?"
 _VERSIONS: Final = ("v0", "v1")
+
+
+@dataclass(frozen=True, slots=True)
+class NewLocation:
+    """A table that gets another metadata file.
+
+    Args:
+        namespace: Its namespace.
+        name: Its own name.
+        old: The metadata file that it must have.
+        new: The one that it gets.
+    """
+
+    namespace: str
+    name: str
+    old: str
+    new: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,24 +207,28 @@ class SqlTables:
             except AlreadyExistsError:
                 raise AlreadyExistsError(f"table {f'{namespace}.{name}'!r} already exists") from None
 
-    def replace_location(
-        self, namespace: str, name: str, old: str, new: str, sending: Callable[[], None] = lambda: None
-    ) -> None:
-        """Replace the metadata file of a table if it still is `old`.
+    def replace_locations(self, changes: Sequence[NewLocation], sending: Callable[[], None] = lambda: None) -> None:
+        """Replace the metadata files of tables, all or none, if each still is `old`.
+
+        Args:
+            changes: The tables; changed in the order of their names, so that two writers do not wait for each other.
+            sending: Called just before the changes may have an effect.
 
         Raises:
-            ConflictError: It is another one.
-            SchemaError: The location is too long.
+            ConflictError: One is another one.
+            SchemaError: A location is too long.
         """
-        _check_length("the location of the metadata file", new, _MAX_LOCATION)
+        for change in changes:
+            _check_length("the location of the metadata file", change.new, _MAX_LOCATION)
         with self.database.writing(sending) as connection:
-            changed = connection.change(
-                "UPDATE iceberg_tables SET metadata_location = ?, previous_metadata_location = ? "
-                f"WHERE {_KEY}{self._is_table} AND metadata_location = ?",
-                (new, old, self.catalog, namespace, name, old),
-            )
-            if changed != 1:
-                raise ConflictError(f"table {f'{namespace}.{name}'!r} was changed by another process")
+            for change in sorted(changes, key=lambda change: (change.namespace, change.name)):
+                changed = connection.change(
+                    "UPDATE iceberg_tables SET metadata_location = ?, previous_metadata_location = ? "
+                    f"WHERE {_KEY}{self._is_table} AND metadata_location = ?",
+                    (change.new, change.old, self.catalog, change.namespace, change.name, change.old),
+                )
+                if changed != 1:
+                    raise ConflictError(f"table {f'{change.namespace}.{change.name}'!r} was changed by another process")
 
     def rename_table(self, namespace: str, name: str, to_namespace: str, to_name: str) -> None:
         """Rename a table.
