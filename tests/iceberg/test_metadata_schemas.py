@@ -17,6 +17,7 @@ from pyiceberg.table.name_mapping import parse_mapping_from_json
 from schema_samples import OF_VERSION_3, PLAIN, optional, schemas, types, values
 
 from skerry.errors import FormatError, SchemaError, SkerryError, UnsupportedError
+from skerry.iceberg.evolution.schema_draft import SchemaDraft
 from skerry.iceberg.metadata.arrow_schema import to_arrow_schema
 from skerry.iceberg.metadata.default_values import checked_default
 from skerry.iceberg.metadata.json_object import JsonObject
@@ -514,3 +515,14 @@ def test_orders_are_told_from_transforms():
     assert VoidTransform() != IdentityTransform() != DayTransform()
     assert BucketTransform(16) != TruncateTransform(16)
     assert LongType() != IntegerType()
+
+
+def test_types_that_are_changed_keep_what_we_do_not_know():
+    inner = StructType(NestedField(4, "a", LongType()), unknown={"x": 1})
+    types = (ListType(2, inner, unknown={"y": 2}), MapType(5, StringType(), 6, LongType(), unknown={"z": 3}))
+    draft = SchemaDraft(Schema(*(NestedField(n, f"c{n}", type_) for n, type_ in zip((1, 3), types, strict=True))), 9, 2)
+    draft.add(("c1", "b"), "int", None, required=False, default=None)
+    draft.update(("c3", "value"), None, required=False, doc=None)
+    found, mapped = (field.field_type for field in draft.fields)
+    assert (found.unknown, found.element_type.unknown, mapped.unknown) == ({"y": 2}, {"x": 1}, {"z": 3})
+    assert [field.name for field in found.element_type.fields] == ["a", "b"]

@@ -77,6 +77,12 @@ def test_a_promotion_could_change_their_values(tmp_path):
         table.update_schema().update_column("k", pa.int64()).commit()
 
 
+def test_they_may_be_renamed(table):
+    before = specs(table)[0]["fields"][0]
+    table.update_spec().rename_field("k_bucket", "spot").commit()
+    assert specs(table)[1]["fields"] == [{**before, "name": "spot"}]
+
+
 def test_they_may_be_dropped(table):
     before = specs(table)
     table.update_spec().remove_field("k_bucket").commit()

@@ -412,7 +412,7 @@ def _members(field: NestedField) -> tuple[NestedField, ...]:
 
 
 def _with_members(field: NestedField, members: tuple[NestedField, ...]) -> NestedField:
-    return replace(field, field_type=StructType(*members))
+    return replace(field, field_type=_rebuilt(field.field_type, members))
 
 
 def _ids_below(type_: IcebergType) -> Iterator[int]:
@@ -464,11 +464,11 @@ def _replaced(field: NestedField, field_id: int, edit: Callable[[NestedField], N
     return replace(field, field_type=_rebuilt(type_, members))
 
 
-def _rebuilt(type_: IcebergType, members: list[NestedField]) -> IcebergType:
+def _rebuilt(type_: IcebergType, members: Sequence[NestedField]) -> IcebergType:
     if isinstance(type_, ListType):
         element = members[0]
-        return ListType(type_.element_id, element.field_type, element_required=element.required)
+        return replace(type_, element_type=element.field_type, element_required=element.required)
     if isinstance(type_, MapType):
         key, value = members
-        return MapType(key.field_id, key.field_type, value.field_id, value.field_type, value_required=value.required)
-    return StructType(*members)
+        return replace(type_, key_type=key.field_type, value_type=value.field_type, value_required=value.required)
+    return StructType(*members, unknown=type_.unknown if isinstance(type_, StructType) else None)

@@ -6,7 +6,7 @@ Spec: Iceberg spec, Partition Evolution.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from skerry.errors import SchemaError
 from skerry.iceberg.metadata.partition_spec import PARTITION_FIELD_ID_START, PartitionField, PartitionSpec
@@ -65,11 +65,11 @@ class SpecDraft:
         """
         wanted = partition_spec(self.schema, [text]).fields[0]
         for other in self.fields:
-            if other.source_id == wanted.source_id and _says_the_same(other.transform, wanted.transform):
+            if other.sources == wanted.sources and _says_the_same(other.transform, wanted.transform):
                 raise SchemaError(f"{text!r}: partition field {other.name!r} is the same")
         self._free(wanted.name, text)
         field_id = self._field_id(wanted)
-        self.fields.append(PartitionField(wanted.source_id, field_id, wanted.transform, wanted.name))
+        self.fields.append(replace(wanted, field_id=field_id))
         self.added.add(field_id)
 
     def remove(self, name: str) -> None:
@@ -82,7 +82,7 @@ class SpecDraft:
         if self.format_version > 1 or old.field_id in self.added:
             del self.fields[position]
         else:
-            self.fields[position] = PartitionField(old.source_id, old.field_id, VoidTransform(), old.name)
+            self.fields[position] = replace(old, transform=VoidTransform())
 
     def rename(self, name: str, to: str) -> None:
         """Rename a field; its values stay."""
@@ -95,7 +95,7 @@ class SpecDraft:
         self._free(to, to)
         if to in self.schema.column_names:
             raise SchemaError(f"partition field {name!r} cannot be renamed: {to!r} is the name of a column")
-        self.fields[position] = PartitionField(old.source_id, old.field_id, old.transform, to)
+        self.fields[position] = replace(old, name=to)
 
     def _position(self, name: str) -> int:
         names = [known.name for known in self.fields if not isinstance(known.transform, VoidTransform)]
@@ -112,12 +112,12 @@ class SpecDraft:
             if not isinstance(other.transform, VoidTransform):
                 raise SchemaError(f"{text!r}: there is a partition field {name!r} already; name it with `… as name`")
             freed = f"{other.name}_{other.field_id}"
-            self.fields[position] = PartitionField(other.source_id, other.field_id, other.transform, freed)
+            self.fields[position] = replace(other, name=freed)
 
     def _field_id(self, wanted: PartitionField) -> int:
         in_use = {known.field_id for known in self.fields}
         for known in self.known:
-            same = known.source_id == wanted.source_id and known.transform == wanted.transform
+            same = known.sources == wanted.sources and known.transform == wanted.transform
             if same and self.format_version > 1 and known.field_id not in in_use:
                 return known.field_id
         self.last_id += 1
