@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import traceback
 
 import pyarrow as pa
 import pytest
@@ -61,6 +62,14 @@ def test_names_of_pyicebergs_configuration(tmp_path):
         "lake 2.0",
         "'lakke' is neither a folder nor a catalog in PyIceberg's configuration; did you mean 'lake'?",
     ]
+
+
+def test_a_configuration_that_cannot_be_read_is_not_shown(tmp_path, monkeypatch):
+    (tmp_path / ".pyiceberg.yaml").write_text("catalog:\n  lake:\n    uri: http://host\n    token: [hush-hush]\n")
+    monkeypatch.setenv("PYICEBERG_HOME", str(tmp_path))
+    with pytest.raises(SkerryError, match=r"configuration cannot be read: \w+ in line 4") as caught:
+        skerry.connect("lake", create=False)
+    assert "hush" not in "".join(traceback.format_exception(caught.value))
 
 
 def test_a_sql_catalog_by_uri(tmp_path):

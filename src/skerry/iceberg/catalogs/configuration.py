@@ -44,6 +44,8 @@ def _catalogs() -> dict[str, Any]:
 
     try:
         found = Config().config.get("catalog", {})
-    except Exception as error:
-        raise SkerryError(f"PyIceberg's configuration cannot be read: {error}") from error
+    except Exception as error:  # noqa: BLE001  its text shows lines of the file, which may hold credentials
+        mark = getattr(error, "problem_mark", None)
+        place = "" if mark is None else f" in line {mark.line + 1}"
+        raise SkerryError(f"PyIceberg's configuration cannot be read: {type(error).__name__}{place}") from None
     return dict(found) if isinstance(found, dict) else {}
