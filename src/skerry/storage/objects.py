@@ -14,7 +14,7 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar
 
@@ -38,6 +38,8 @@ from skerry.storage.streams import TAIL_BYTES, RangeReader, Sink, short_read
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore, RetryConfig
+
+    from skerry.storage.renewing import RenewedCredentials
 
 __all__ = ["ObjectFiles"]
 
@@ -68,22 +70,52 @@ and gets an error instead."""
 
 @lru_cache(maxsize=64)
 def _open_store(
-    family: Family, authority: str, options: tuple[tuple[str, str], ...], *, retries: bool = True
+    family: Family,
+    authority: str,
+    options: tuple[tuple[str, str], ...],
+    renewed: RenewedCredentials | None,
+    *,
+    retries: bool = True,
 ) -> ObjectStore:
     """A store with its connections, shared by all storages of the process with the same options."""
-    retry_config = _RETRIES if retries else _NO_RETRIES
     settings = store_settings(family, authority, dict(options))
+    more: Any = {"retry_config": _RETRIES if retries else _NO_RETRIES}
     config: Any = settings.config
     client: Any = {**_CLIENT, **settings.client}
+    if renewed is not None and settings.temporary_credentials():
+        more["credential_provider"] = _CredentialProvider(family, authority, renewed)
+        config = settings.without_credentials()
     match family:
         case Family.S3:
-            return S3Store(config=config, client_options=client, retry_config=retry_config)
+            return S3Store(config=config, client_options=client, **more)
         case Family.GCS:
-            return GCSStore(config=config, client_options=client, retry_config=retry_config)
+            return GCSStore(config=config, client_options=client, **more)
         case Family.AZURE:
-            return AzureStore(config=config, client_options=client, retry_config=retry_config)
+            return AzureStore(config=config, client_options=client, **more)
     with _memory_lock:
         return _memory_stores.setdefault(authority, MemoryStore())
+
+
+class _CredentialProvider:
+    """Gives obstore credentials, which asks for others when they are to be renewed.
+
+    Args:
+        family: The kind of store.
+        authority: The bucket or container.
+        renewed: Options with credentials.
+    """
+
+    refresh_threshold = timedelta(0)
+
+    def __init__(self, family: Family, authority: str, renewed: RenewedCredentials) -> None:
+        self._family = family
+        self._authority = authority
+        self._renewed = renewed
+
+    def __call__(self) -> dict[str, Any]:
+        options, renew_at = self._renewed.current()
+        found = store_settings(self._family, self._authority, options).temporary_credentials()
+        return {**found, "expires_at": None if renew_at is None else datetime.fromtimestamp(renew_at, UTC)}
 
 
 class ObjectFiles:
@@ -91,11 +123,18 @@ class ObjectFiles:
 
     merge_gap_bytes: Final = 1024 * 1024
 
-    def __init__(self, location: Location, options: Mapping[str, str], metrics: Metrics) -> None:
+    def __init__(
+        self,
+        location: Location,
+        options: Mapping[str, str],
+        metrics: Metrics,
+        renewed: RenewedCredentials | None = None,
+    ) -> None:
         self._metrics = metrics
         self._secrets = secret_values(options)
+        self._renewed = renewed
         with self._errors(location):
-            self._named = (location.family, location.authority, tuple(sorted(options.items())))
+            self._named = (location.family, location.authority, tuple(sorted(options.items())), renewed)
             self.store = _open_store(*self._named)
 
     def size(self, location: Location) -> int:
@@ -311,7 +350,7 @@ class ObjectFiles:
                         raise
 
     def _errors(self, location: Location) -> _Errors:
-        return _Errors(location, self._secrets)
+        return _Errors(location, self._secrets if self._renewed is None else self._renewed.secrets)
 
 
 class _ObjectSink(Sink):

@@ -61,6 +61,14 @@ _PUBLIC: Final = frozenset(
 )
 _AZURE_PUBLIC_SUFFIX: Final = "core.windows.net"
 _MIN_SECRET_LENGTH: Final = 4
+_TEMPORARY: Final = {
+    "access_key_id": "access_key_id",
+    "secret_access_key": "secret_access_key",
+    "session_token": "token",
+    "bearer_token": "token",
+    "sas_key": "sas_token",
+}
+"""What may expire: keys of configurations, and their names in what a credential provider returns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +82,15 @@ class StoreSettings:
 
     config: dict[str, Any]
     client: dict[str, Any] = field(default_factory=dict)
+
+    def temporary_credentials(self) -> dict[str, Any]:
+        """What expires, by the names of obstore's credential providers; empty if something else grants access."""
+        found = {name: self.config[key] for key, name in _TEMPORARY.items() if self.config.get(key) is not None}
+        return found if "access_key_id" not in found or "secret_access_key" in found else {}
+
+    def without_credentials(self) -> dict[str, Any]:
+        """The configuration without what expires."""
+        return {key: value for key, value in self.config.items() if key not in _TEMPORARY}
 
 
 def select_options(options: Mapping[str, Any]) -> dict[str, str]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from skerry.storage.objects import ObjectFiles
+    from skerry.storage.renewing import RenewedCredentials
     from skerry.storage.streams import Sink
 
 __all__ = ["Storage", "storage_of"]
@@ -38,13 +39,20 @@ class Storage:
             Without keys, those of the machine (environment, instance) are used. Other properties are ignored.
         allowed_locations: Folders whose tables may be read although they have files outside their own folder. Kept for
             planners; the storage itself does not check them.
+        renewed: The same options, if their credentials expire and are renewed.
 
     Attributes:
         move: The folder that was moved since its metadata was written, if any: its files are read from the new
             location, and only there files are written and deleted.
     """
 
-    def __init__(self, options: Mapping[str, Any] | None = None, allowed_locations: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        options: Mapping[str, Any] | None = None,
+        allowed_locations: Iterable[str] = (),
+        renewed: RenewedCredentials | None = None,
+    ) -> None:
+        self.renewed = renewed
         self.options: dict[str, str] = select_options(options or {})
         self.move = move_of(self.options)
         self.allowed_locations = tuple(allowed_locations)
@@ -259,11 +267,12 @@ class Storage:
             with self._lock:
                 files = self._objects.get(key)
                 if files is None:
-                    files = self._objects[key] = ObjectFiles(location, self.options, self.metrics)
+                    files = self._objects[key] = ObjectFiles(location, self.options, self.metrics, self.renewed)
         return files
 
-    def __reduce__(self) -> tuple[type[Storage], tuple[dict[str, str], tuple[str, ...]]]:
-        return Storage, (self.options, self.allowed_locations)
+    def __reduce__(self) -> tuple[type[Storage], tuple[Any, ...]]:
+        options = self.options if self.renewed is None else self.renewed.options
+        return Storage, (options, self.allowed_locations, self.renewed)
 
     def __repr__(self) -> str:
         return f"Storage({describe_options(self.options)})"

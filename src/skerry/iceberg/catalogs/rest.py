@@ -26,10 +26,13 @@ from skerry.iceberg.catalogs.base import (
     NewIcebergTable,
     TableCommit,
 )
+from skerry.iceberg.catalogs.rest_credentials import VendedCredentials, vended_options
 from skerry.iceberg.catalogs.rest_server import RestServer, texts
 from skerry.iceberg.metadata.json_records import json_of
 from skerry.iceberg.metadata.metadata_json import parse_metadata
 from skerry.iceberg.metadata.table_metadata import TableMetadata
+from skerry.storage import Storage
+from skerry.storage.renewing import RenewedCredentials, expires_at
 
 if TYPE_CHECKING:
     from skerry.iceberg.metadata.requirements import TableRequirement
@@ -270,8 +273,16 @@ class RestCatalog(IcebergCatalog):
     def _table(self, identifier: Identifier, found: Any) -> CatalogTable:
         """The table of an answer, with the credentials that it has for its files."""
         metadata, location = self._state(found)
-        config = {**texts(found, "config"), **_credentials(found, metadata.location, location)}
-        return CatalogTable(identifier, metadata, location, config)
+        return CatalogTable(identifier, metadata, location, vended_options(found, metadata.location, location))
+
+    def storage_of(self, table: CatalogTable) -> Storage:
+        """Access to a table's files; credentials that say when they expire are renewed before."""
+        storage = super().storage_of(table)
+        if expires_at(table.config) is None:
+            return storage
+        locations = (table.metadata.location, table.metadata_location)
+        source = VendedCredentials(self._server, table.identifier, locations, table.config.get(_TOKEN))
+        return Storage(storage.options, renewed=RenewedCredentials(storage.options, source))
 
     def _state(self, found: Any) -> tuple[TableMetadata, str]:
         answer = self._server.object(found, "a table")
@@ -306,15 +317,3 @@ def _change(
         "requirements": json_of(tuple(requirements)),
         "updates": json_of(tuple(updates)),
     }
-
-
-def _credentials(found: Mapping[str, Any], *locations: str) -> dict[str, str]:
-    """The credentials for a table's files: those whose prefix is the longest that fits."""
-    offered = found.get("storage-credentials")
-    fitting = [
-        (len(entry["prefix"]), texts(entry, "config"))
-        for entry in (offered if isinstance(offered, list) else [])
-        if isinstance(entry, dict) and isinstance(entry.get("prefix"), str)
-        if any(f"{location.rstrip('/')}/".startswith(entry["prefix"]) for location in locations)
-    ]
-    return max(fitting, key=lambda entry: entry[0], default=(0, {}))[1]

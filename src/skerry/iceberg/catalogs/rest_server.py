@@ -55,6 +55,8 @@ _TOO_MANY: Final = 429
 _SETTINGS: Final = frozenset(
     {"uri", "token", "credential", "scope", "audience", "resource", "oauth2-server-uri", "auth", "header", "rest"}
 )
+_TASK_SETTINGS: Final = frozenset({"warehouse", "client", "ssl", "token-refresh-enabled", "token-exchange-enabled"})
+_LOGIN: Final = frozenset({"credential", "auth", "token"})
 _MAX_REASON: Final = 300
 
 
@@ -126,6 +128,23 @@ class RestServer:
     @property
     def _where(self) -> str:
         return redact(self._uri)
+
+    def task_properties(self) -> dict[str, Any]:
+        """What a process that works for this one needs to ask the same server: instead of a credential, its token.
+
+        Raises:
+            AccessDeniedError: The server refuses to give a token.
+            StorageError: It cannot be reached.
+        """
+        kept = {
+            name: value
+            for name, value in self.properties.items()
+            if name.split(".")[0] in _SETTINGS or name.split(".")[0] in _TASK_SETTINGS
+        }
+        scheme, _, token = (self._authentication.header() or "").partition(" ")
+        if scheme != "Bearer":
+            return kept
+        return {name: value for name, value in kept.items() if name.split(".")[0] not in _LOGIN} | {"token": token}
 
     def offers(self, endpoint: str) -> bool:
         """Whether the server offers an endpoint: method and path, as the specification writes them."""

@@ -24,6 +24,7 @@ from skerry.iceberg.partitioning.sorting import sort_indices
 from skerry.iceberg.writing.file_writers import FileEncoding
 from skerry.iceberg.writing.metrics import MetricsMode, metrics_modes, parquet_data_file
 from skerry.storage import Storage, join
+from skerry.storage.renewing import RenewedCredentials
 from skerry.table.files.data_file import DataFile
 from skerry.table.owned_files import OwnedFiles, owned_files
 from skerry.table.properties import whole_number
@@ -58,6 +59,7 @@ class FileLayout:
         target_file_size_bytes: A file is closed when it reaches this size.
         row_group_size_bytes: A row group is closed when its rows reach this size in memory.
         storage_options: Options of the files' storage. May contain credentials, so it is never printed.
+        renewed: The same options, if their credentials expire and are renewed.
         deletes: The format of delete files.
         deletes_by_partition: Whether all data files of a partition share one position delete file.
         lineage: Whether rows have `_row_id` and `_last_updated_sequence_number`, because they are rewritten.
@@ -78,6 +80,7 @@ class FileLayout:
     target_file_size_bytes: int = DEFAULT_TARGET_FILE_SIZE_BYTES
     row_group_size_bytes: int = DEFAULT_ROW_GROUP_SIZE_BYTES
     storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    renewed: RenewedCredentials | None = field(default=None, repr=False, compare=False)
     deletes: FileEncoding = field(default_factory=FileEncoding)
     deletes_by_partition: bool = False
     lineage: bool = False
@@ -106,7 +109,7 @@ class FileLayout:
     @cached_property
     def storage(self) -> Storage:
         """Access to the files."""
-        return Storage(self.storage_options)
+        return Storage(self.storage_options, renewed=self.renewed)
 
     @property
     def is_partitioned(self) -> bool:
@@ -278,6 +281,7 @@ def file_layout(state: TableState, *, ref: str = MAIN, lineage: bool = False) ->
         target_file_size_bytes=target_bytes,
         row_group_size_bytes=row_group_bytes,
         storage_options=dict(state.storage.options),
+        renewed=state.storage.renewed,
         deletes=FileEncoding.from_properties(properties, deletes=True),
         deletes_by_partition=_deletes_by_partition(properties),
         lineage=lineage,
