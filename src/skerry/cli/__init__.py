@@ -36,7 +36,7 @@ class _NoPandas:
 
 
 # Importing a command makes some eighty thousand objects that all live until the process ends. The collector would look
-# for garbage among them again and again, for a tenth to a quarter of the time of a short command.
+# for garbage among them again and again, for a tenth of the time of a short command.
 _OBJECTS_BETWEEN_COLLECTIONS = 100_000
 
 
