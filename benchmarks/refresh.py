@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import skerry
-from skerry.iceberg.statistics.samples import SAMPLE_PROPERTIES
+from skerry.iceberg.statistics.sample_pieces import SAMPLE_PROPERTIES
 from skerry.kernels import warm_up
 from skerry.puffin import PuffinReader
 from skerry.table.statistics.column_statistics import ENABLED_ENVIRONMENT
@@ -146,6 +146,7 @@ def measure_analyze(table: skerry.catalog.Table, rounds: int) -> bool:
 
 
 def measure_size(table: skerry.catalog.Table) -> bool:
+    table.analyze(full=True)  # so that the newest file has whole samples
     state = table.refresh().handle.state
     file = next(f for f in state.metadata.statistics if f.snapshot_id == table.current_snapshot().snapshot_id)
     reader = PuffinReader(file.statistics_path, storage=state.storage)

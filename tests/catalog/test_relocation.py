@@ -508,7 +508,7 @@ def test_a_statistics_file_of_several_metadata_files_has_one_description(tmp_pat
     first, again = dict(metadata["statistics"][-1]), dict(metadata["statistics"][-1])
     again["file-size-in-bytes"] += 1  # as if the new file were of another size
     for entry in (first, again):
-        relocate_statistics(names, entry)
+        relocate_statistics(names, entry, {entry["snapshot-id"]: entry["statistics-path"]})
     assert again == first
     assert names.written.statistics_files == 1
     assert len(storage.read(first["statistics-path"])) == first["file-size-in-bytes"]

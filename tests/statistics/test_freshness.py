@@ -19,7 +19,8 @@ import skerry
 from skerry import puffin
 from skerry.errors import SchemaError
 from skerry.iceberg.statistics.earlier import earlier_statistics
-from skerry.iceberg.statistics.samples import SAMPLE_PROPERTIES, read_sample
+from skerry.iceberg.statistics.sample_pieces import SAMPLE_PROPERTIES
+from skerry.iceberg.statistics.samples import read_sample
 from skerry.storage import Storage
 from skerry.table.statistics.column_statistics import FreshnessState
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import skerry
 from skerry import puffin
 from skerry.errors import FormatError, SchemaError
-from skerry.iceberg.statistics.samples import SKETCH_PROPERTIES
+from skerry.iceberg.statistics.sample_pieces import SKETCH_PROPERTIES
 from skerry.table.statistics.column_statistics import FreshnessState
 from skerry.table.statistics.file_groups import FileGroup, SketchedFile, key_of
 from skerry.table.statistics.group_sketches import (

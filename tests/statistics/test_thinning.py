@@ -9,6 +9,7 @@ import pytest
 import skerry
 from skerry.errors import CommitUnknownError
 from skerry.storage import Storage
+from skerry.table.work.remembered import Remembered
 
 NO_LOG = {"write.metadata.previous-versions-max": "3"}
 
@@ -75,7 +76,7 @@ def test_a_statistics_file_goes_with_the_last_metadata_file_that_names_it(catalo
 
 
 def test_a_writer_that_knows_nothing_of_earlier_commits_deletes_the_same(catalog, monkeypatch):
-    monkeypatch.setattr("skerry.iceberg.old_metadata._REMEMBERED", 0)
+    monkeypatch.setattr("skerry.iceberg.old_metadata._NAMED", Remembered(0))
     table = make(catalog, 12, NO_LOG)
     assert puffins(table) == named(table)
     assert len(puffins(table)) == 4

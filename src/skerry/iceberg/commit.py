@@ -41,6 +41,7 @@ from skerry.iceberg.metadata.table_updates import (
 )
 from skerry.iceberg.old_metadata import delete_old_metadata
 from skerry.iceberg.operations import MetadataChange, SnapshotChange
+from skerry.iceberg.statistics.growing import Growth
 from skerry.iceberg.statistics.published import write_statistics
 from skerry.iceberg.statistics.snapshot_sketches import sketches_after
 from skerry.iceberg.statistics.thinning import superseded
@@ -345,16 +346,19 @@ def _added_rows(next_row_id: int | None, first_row_id: int | None) -> int | None
 def _statistics_after(staging: _Staging, snapshot: Snapshot, change: SnapshotChange) -> list[TableUpdate]:
     """Write the statistics file of a new snapshot; the updates that register it and drop entries it supersedes."""
     base = staging.base
-    registered = _stage_statistics(staging, snapshot, *sketches_after(base, change.ref, change.samples))
+    data_bytes = sum(entry.data_file.file_size_bytes for entry in (*change.added, *change.added_deletes))
+    sketches, sample = sketches_after(base, change.ref, change.samples, data_bytes)
+    registered = _stage_statistics(staging, snapshot, sketches, sample)
+    chain = sample.snapshot_ids if isinstance(sample, Growth) else ()
     updates: list[TableUpdate] = [*registered]
     for update in registered:
-        thinned = superseded(base, snapshot, update.statistics, moves=None if change.staged else change.ref)
+        thinned = superseded(base, snapshot, update.statistics, chain, moves=None if change.staged else change.ref)
         updates += [RemoveStatisticsUpdate(snapshot_id=number) for number in thinned]
     return updates
 
 
 def _stage_statistics(
-    staging: _Staging, snapshot: Snapshot, sketches: Mapping[int, ThetaSketch], sample: TableSample | None
+    staging: _Staging, snapshot: Snapshot, sketches: Mapping[int, ThetaSketch], sample: TableSample | Growth | None
 ) -> list[SetStatisticsUpdate]:
     """Write the statistics file of a snapshot and the update that registers it; nothing without sketches or samples."""
     if not sketches and sample is None:

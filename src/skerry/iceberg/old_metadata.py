@@ -9,48 +9,27 @@ Spec: Iceberg properties, `write.metadata.delete-after-commit.enabled`, `write.m
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
-
 from skerry.iceberg.metadata.state import TableState
 from skerry.iceberg.metadata.table_metadata import TableMetadata
 from skerry.iceberg.statistics.earlier import statistics_named_by
 from skerry.storage import Storage, file_key, is_within
+from skerry.table.work.remembered import Remembered
 
 __all__ = ["delete_old_metadata"]
 
 DELETE_METADATA_PROPERTY = "write.metadata.delete-after-commit.enabled"
-_REMEMBERED = 1024
+
+_NAMED: Remembered[frozenset[str]] = Remembered(1024)
+"""Which statistics files metadata files name, of those that this process wrote or read last."""
 
 
-class _NamedStatistics:
-    """Which statistics files metadata files name, of those that this process wrote or read last; they never change."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._named: OrderedDict[str, frozenset[str]] = OrderedDict()
-
-    def keep(self, location: str, named: frozenset[str]) -> frozenset[str]:
-        with self._lock:
-            self._named[location] = named
-            while len(self._named) > _REMEMBERED:
-                self._named.popitem(last=False)
-        return named
-
-    def find(self, location: str) -> frozenset[str] | None:
-        with self._lock:
-            return self._named.get(location)
-
-    def read(self, storage: Storage, location: str) -> frozenset[str] | None:
-        """The statistics files of a metadata file; None if it cannot be read."""
-        known = self.find(location)
-        if known is None:
-            found = statistics_named_by(storage, location)
-            known = None if found is None else self.keep(location, frozenset(file.location for _, file in found))
-        return known
-
-
-_NAMED = _NamedStatistics()
+def _named_by(storage: Storage, location: str) -> frozenset[str] | None:
+    """The statistics files that a metadata file names; None if it cannot be read."""
+    known = _NAMED.find(location)
+    if known is None:
+        found = statistics_named_by(storage, location)
+        known = None if found is None else _NAMED.keep(location, frozenset(file.location for _, file in found))
+    return known
 
 
 def delete_old_metadata(base: TableState, metadata: TableMetadata, metadata_location: str) -> None:
@@ -91,10 +70,10 @@ def _released(storage: Storage, forgotten: list[str], log: list[str], newest: fr
     Statistics files have names of their own and are registered once: from one metadata file up to another. So if the
     oldest of the log does not name a file, the later ones do not either.
     """
-    named = {path for location in forgotten for path in _NAMED.read(storage, location) or ()} - newest
+    named = {path for location in forgotten for path in _named_by(storage, location) or ()} - newest
     if not named:
         return []
-    oldest = _NAMED.read(storage, log[0]) if log else frozenset()
+    oldest = _named_by(storage, log[0]) if log else frozenset()
     if oldest is None:
         return []
     still = {file_key(path) for location in log for path in _NAMED.find(location) or ()}

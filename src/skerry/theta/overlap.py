@@ -19,7 +19,7 @@ from skerry.kernels import kernel
 from skerry.theta.bounds import ratio_bounds
 from skerry.theta.layout import MAX_THETA, CompactSketch, Hashes
 
-__all__ = ["Overlaps", "PackedSketches", "Probe", "Proportion", "pack_sketches"]
+__all__ = ["Overlaps", "PackedSketches", "Probe", "Proportion", "joined_sketches", "pack_sketches"]
 
 _Counts = npt.NDArray[np.int64]
 
@@ -63,6 +63,17 @@ def pack_sketches(sketches: Sequence[CompactSketch]) -> PackedSketches:
     hashes = np.concatenate([np.empty(0, np.uint64), *(sketch.hashes for sketch in sketches)])
     thetas = np.array([sketch.theta for sketch in sketches], np.uint64)
     return PackedSketches(thetas, edges[:-1].copy(), edges[1:].copy(), hashes)
+
+
+def joined_sketches(first: PackedSketches, second: PackedSketches) -> PackedSketches:
+    """The sketches of both, one after the other."""
+    offset = len(first.hashes)
+    return PackedSketches(
+        np.concatenate([first.thetas, second.thetas]),
+        np.concatenate([first.starts, second.starts + offset]),
+        np.concatenate([first.ends, second.ends + offset]),
+        np.concatenate([first.hashes, second.hashes]),
+    )
 
 
 @dataclass(frozen=True, slots=True)

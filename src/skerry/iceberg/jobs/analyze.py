@@ -10,7 +10,7 @@ from skerry.iceberg.jobs.sketch_files import FileSample, SketchTask, sketch_file
 from skerry.iceberg.metadata.snapshot import Snapshot
 from skerry.iceberg.metadata.state import MAIN, TableState
 from skerry.iceberg.reading.scan import scan
-from skerry.iceberg.statistics.registered import freshness, latest_statistics
+from skerry.iceberg.statistics.registered import freshness, latest_blobs
 from skerry.iceberg.statistics.samples import deletes_of, live_files, read_sample, sample_of
 from skerry.table.files.scan_task import FileScanTask
 from skerry.table.owned_files import log_failures
@@ -166,7 +166,5 @@ def _tasks(state: TableState, files: Sequence[FileScanTask], columns: Sequence[L
 
 
 def _is_published(state: TableState, snapshot: Snapshot, columns: Sequence[Leaf]) -> bool:
-    return all(
-        freshness(state, snapshot, column, latest_statistics(state, snapshot, column.field_id)).is_fresh
-        for column in columns
-    )
+    last = latest_blobs(state, snapshot)
+    return all(freshness(state, snapshot, column, last.get(column.field_id)).is_fresh for column in columns)

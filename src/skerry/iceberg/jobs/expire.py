@@ -24,9 +24,11 @@ from skerry.iceberg.cleaning.reachability import (
 from skerry.iceberg.handle import IcebergHandle
 from skerry.iceberg.metadata.snapshot import Snapshot
 from skerry.iceberg.metadata.state import TableState
+from skerry.iceberg.statistics.samples import read_sample
+from skerry.iceberg.statistics.thinning import cut_off
 from skerry.storage import file_key, is_within
 from skerry.table.history import in_utc
-from skerry.table.owned_files import after_publish
+from skerry.table.owned_files import after_publish, log_failures
 from skerry.table.summaries import ExpireSummary
 from skerry.table.table_files import TableFile
 from skerry.table.work.tasks import Executor, JobProgress, ProgressCallback, ThreadExecutor
@@ -60,7 +62,7 @@ def expire_snapshots(
         ConflictError: Other writers won every race; nothing was changed.
     """
     operation = ExpireSnapshots(int(time.time() * 1000), keep_last, _milliseconds(older_than))
-    before = table.refresh()
+    before = table.refresh() if dry_run else _with_whole_samples(table, operation)
     reader = FileReader(executor or ThreadExecutor(), before.storage)
     while True:
         refuse_kept_files(before)
@@ -90,6 +92,19 @@ def expire_snapshots(
         files, outside = released, kept
     refs = tuple(name for name in before.metadata.refs if name not in table.state.metadata.refs)
     return ExpireSummary(_ids(gone), refs, files, outside)
+
+
+def _with_whole_samples(table: IcebergHandle, operation: ExpireSnapshots) -> TableState:
+    """The table, after the statistics that continue those of snapshots about to expire were written whole."""
+    state = table.refresh()
+    refuse_kept_files(state)
+    for snapshot_id in cut_off(state, operation.plan(state).snapshot_ids):
+        with log_failures("the samples of a snapshot continue those of one that expires"):
+            sample = read_sample(state, state.snapshot_by_id(snapshot_id))
+            if sample is not None:
+                sketches = {field_id: sample.groups.sketch(field_id) for field_id in sample.exact_columns}
+                table.publish_sketches(snapshot_id, sketches, sample)
+    return table.state
 
 
 def _ids(snapshots: Iterable[Snapshot]) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from skerry.iceberg.manifests.manifest import EntryStatus, ManifestEntry
 from skerry.iceberg.metadata.state import MAIN, TableState
 from skerry.iceberg.operations.change import MetadataChange, SnapshotChange
+from skerry.iceberg.statistics.thinning import is_continued
 from skerry.table.files.data_file import DataFile, WrittenFile
 from skerry.table.statistics.file_groups import SketchedFile
 from skerry.table.statistics.table_sample import SampleChange, TableSample, sketched_files
@@ -81,7 +82,7 @@ class PublishSketches:
     sample: TableSample | None = None
 
     def apply(self, base: TableState) -> MetadataChange | None:
-        """Decide the update; None without sketches.
+        """Decide the update; None without sketches, or if samples of later snapshots continue those of this one.
 
         Raises:
             NotFoundError: The snapshot has expired in the meantime.
@@ -89,4 +90,6 @@ class PublishSketches:
         if not self.sketches and self.sample is None:
             return None
         base.snapshot_by_id(self.snapshot_id)
+        if is_continued(base, self.snapshot_id):
+            return None
         return MetadataChange(sketches=self.sketches, snapshot_id=self.snapshot_id, sample=self.sample)

@@ -7,6 +7,7 @@ Spec: docs/formats/samples.md § 1; Puffin spec, File structure.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -14,29 +15,39 @@ import xxhash
 
 from skerry.errors import FormatError, NotFoundError, UnsupportedError
 from skerry.iceberg.relocation.names import NewNames
-from skerry.iceberg.statistics.samples import SAMPLE_PROPERTIES, SKETCH_PROPERTIES, read_group_sketches, read_region
+from skerry.iceberg.statistics.sample_pieces import (
+    ADDED_PROPERTIES,
+    CHAIN_PROPERTY,
+    SAMPLE_PROPERTIES,
+    SKETCH_PROPERTIES,
+    pieces_of,
+    read_group_sketches,
+)
 from skerry.puffin import PuffinReader
 from skerry.puffin.layout import MAGIC, encode_footer
 from skerry.table.statistics.file_groups import FileGroup
-from skerry.table.statistics.group_samples import GroupSamples
-from skerry.table.statistics.group_samples_layout import decode_group_samples, encode_group_samples
+from skerry.table.statistics.group_samples import MAX_GROUPS, GroupSamples
+from skerry.table.statistics.group_samples_layout import encode_group_samples
 from skerry.table.statistics.group_sketches import GroupSketches, encode_group_sketches, group_key
 
 __all__ = ["relocate_statistics"]
 
 
-def relocate_statistics(names: NewNames, file: dict[str, Any]) -> None:
+def relocate_statistics(names: NewNames, file: dict[str, Any], old: Mapping[int, str]) -> None:
     """Update the entry of a statistics file in table metadata for its present location.
+
+    Samples that continue those of other files become whole, because the checksums of these change.
 
     Args:
         names: The table's old and new names; all of its manifests must be written already.
         file: One of the entries `statistics`, changed in place.
+        old: The old locations of all of them, by snapshot.
     """
     location = file["statistics-path"]
     if location in names.statistics:  # rewritten for an earlier metadata file
         file |= names.statistics[location]
         return
-    found = _rewritten(names, location)
+    found = _rewritten(names, location, file["snapshot-id"], old)
     if found is None:
         file["statistics-path"] = names.now(location)
         return
@@ -53,26 +64,28 @@ def relocate_statistics(names: NewNames, file: dict[str, Any]) -> None:
     file |= names.statistics[location]
 
 
-def _rewritten(names: NewNames, location: str) -> tuple[bytes, int] | None:
+def _rewritten(names: NewNames, location: str, snapshot_id: int, old: Mapping[int, str]) -> tuple[bytes, int] | None:
     """A statistics file with new samples, and the size of its footer; None if it holds no samples that can be read."""
     try:
         reader = PuffinReader(location, storage=names.storage)
-        region = read_region(reader, SAMPLE_PROPERTIES)
-        if region is None:
-            return None
-        samples = decode_group_samples(region, location=location)
+        found = pieces_of(lambda number: _open(names, old, number), snapshot_id)
     except (FormatError, NotFoundError, UnsupportedError):
+        return None
+    if found is None:
         return None  # such samples are lost in any location
+    samples = found.groups(MAX_GROUPS)
     try:
         own = read_group_sketches(reader)
     except FormatError:
         own = GroupSketches()
     blobs_end = max((blob.offset + blob.length for blob in reader.blobs), default=len(MAGIC))
-    begin = int(reader.properties[SAMPLE_PROPERTIES[0]])
+    begin = int(reader.properties[(SAMPLE_PROPERTIES if len(found.links) == 1 else ADDED_PROPERTIES)[0]])
     kept_bytes = begin if begin >= blobs_end else reader.file_size - reader.footer_size
     content = names.storage.read_range(location, 0, kept_bytes)
     moved = [replace(group, files=_files(names, group)) for group in samples.groups]
     properties = dict(reader.properties)
+    for key in (*ADDED_PROPERTIES, CHAIN_PROPERTY):
+        properties.pop(key, None)
     data = content + _region(
         properties, SAMPLE_PROPERTIES, len(content), encode_group_samples(GroupSamples(tuple(moved), samples.columns))
     )
@@ -84,6 +97,11 @@ def _rewritten(names: NewNames, location: str) -> tuple[bytes, int] | None:
         data += _region(properties, SKETCH_PROPERTIES, len(data), encode_group_sketches(GroupSketches(kept)))
     footer = encode_footer(replace(reader.file_metadata, properties=properties))
     return data + footer, len(footer)
+
+
+def _open(names: NewNames, old: Mapping[int, str], snapshot_id: int) -> PuffinReader | None:
+    location = old.get(snapshot_id)
+    return None if location is None else PuffinReader(location, storage=names.storage)
 
 
 def _region(properties: dict[str, str], keys: tuple[str, ...], offset: int, data: bytes) -> bytes:

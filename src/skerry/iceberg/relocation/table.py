@@ -131,8 +131,10 @@ def _relocate(names: NewNames, metadata: dict[str, Any]) -> None:
                 snapshot["manifests"] = [names.now(manifest) for manifest in snapshot["manifests"]]
         for entry in metadata.get("metadata-log") or []:
             entry["metadata-file"] = names.now(entry["metadata-file"])
-        for file in metadata.get("statistics") or []:
-            relocate_statistics(names, file)
+        statistics = metadata.get("statistics") or []
+        old = {file["snapshot-id"]: file["statistics-path"] for file in statistics}
+        for file in statistics:
+            relocate_statistics(names, file, old)
         for file in metadata.get("partition-statistics") or []:
             file["statistics-path"] = names.now(file["statistics-path"])
     except SkerryError:

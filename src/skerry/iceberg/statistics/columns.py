@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from skerry.iceberg.metadata.snapshot import Snapshot
 from skerry.iceberg.metadata.state import TableState
-from skerry.iceberg.statistics.registered import freshness, latest_statistics
+from skerry.iceberg.statistics.registered import freshness, latest_blobs
 from skerry.table.arguments import Condition
 from skerry.table.rows.schema import Leaf, leaves
 from skerry.table.statistics.column_statistics import ColumnStatistics, Freshness, FreshnessState
@@ -33,10 +33,8 @@ def column_freshness(state: TableState, snapshot: Snapshot | None) -> dict[str, 
     columns = leaves(state.schema)
     if snapshot is None:
         return {leaf.name: _NO_SNAPSHOT for leaf in columns}
-    found = {
-        leaf.name: freshness(state, snapshot, leaf, latest_statistics(state, snapshot, leaf.field_id))
-        for leaf in columns
-    }
+    last = latest_blobs(state, snapshot)
+    found = {leaf.name: freshness(state, snapshot, leaf, last.get(leaf.field_id)) for leaf in columns}
     if all(known.is_fresh for known in found.values()):
         return found
     from skerry.iceberg.statistics.estimates import of_snapshot

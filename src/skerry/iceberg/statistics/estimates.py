@@ -12,7 +12,7 @@ from dataclasses import replace
 from skerry.iceberg.metadata.snapshot import Snapshot
 from skerry.iceberg.metadata.state import TableState
 from skerry.iceberg.statistics.published import hashed_as_ours, read_sketches
-from skerry.iceberg.statistics.registered import freshness, latest_statistics, ndv_of, since
+from skerry.iceberg.statistics.registered import freshness, latest_blobs, ndv_of, since
 from skerry.table.rows.schema import Leaf
 from skerry.table.statistics.column_estimates import Estimate, FilesAsked, estimate
 from skerry.table.statistics.column_statistics import FRESH, Freshness, FreshnessState
@@ -26,8 +26,8 @@ def of_snapshot(
     state: TableState, snapshot: Snapshot, columns: Sequence[Leaf], *, with_sketches: bool
 ) -> Mapping[int, Estimate]:
     """Estimates of all rows, by field id; without sketches only their freshness."""
-    found = {leaf.field_id: latest_statistics(state, snapshot, leaf.field_id) for leaf in columns}
-    how_fresh = {leaf.field_id: freshness(state, snapshot, leaf, found[leaf.field_id]) for leaf in columns}
+    found = latest_blobs(state, snapshot)
+    how_fresh = {leaf.field_id: freshness(state, snapshot, leaf, found.get(leaf.field_id)) for leaf in columns}
     fresh = [field_id for field_id, state_ in how_fresh.items() if state_.is_fresh]
     file = state.statistics_file(snapshot.snapshot_id)
     estimates = {field_id: Estimate(FRESH) for field_id in fresh}
@@ -44,7 +44,7 @@ def of_snapshot(
     sample = sample_of(state, snapshot)
     covered_rows = sum(group.row_count for group in sample.groups.groups)
     for leaf in columns:
-        field_id, blob = leaf.field_id, found[leaf.field_id]
+        field_id, blob = leaf.field_id, found.get(leaf.field_id)
         if field_id in estimates:
             continue
         is_sampled = field_id in sample.groups.columns

@@ -22,6 +22,7 @@ from skerry.table.rows.values import is_uuid
 from skerry.theta import ThetaSketch
 
 if TYPE_CHECKING:
+    from skerry.iceberg.statistics.growing import Growth
     from skerry.table.statistics.table_sample import TableSample
 
 __all__ = [
@@ -134,7 +135,7 @@ def write_statistics(
     location: str,
     snapshot: Snapshot,
     sketches: Mapping[int, ThetaSketch],
-    sample: TableSample | None = None,
+    sample: TableSample | Growth | None = None,
 ) -> StatisticsFile:
     """Write a Puffin file with one blob per column and describe it for the table metadata.
 
@@ -143,7 +144,7 @@ def write_statistics(
         location: The new file; must not exist.
         snapshot: The snapshot that was sketched.
         sketches: By field id.
-        sample: The samples from which the sketches were built.
+        sample: The samples from which the sketches were built, or what the snapshot adds to those before.
     """
     sequence_number = snapshot.sequence_number or 0
     schema_id = state.metadata.current_schema_id
@@ -170,9 +171,9 @@ def write_statistics(
             )
         )
     if sample is not None:
-        from skerry.iceberg.statistics.samples import add_sample  # not needed for reading
+        from skerry.iceberg.statistics.growing import add_sample  # not needed for reading
 
-        add_sample(writer, state, snapshot, sample)
+        add_sample(writer, state, location, snapshot, sample)
     file_size, footer_size = writer.write(location, storage=state.storage)
     return StatisticsFile(
         snapshot_id=snapshot.snapshot_id,

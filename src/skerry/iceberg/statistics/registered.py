@@ -32,7 +32,7 @@ __all__ = [
     "freshness",
     "hashed_type",
     "is_fresh",
-    "latest_statistics",
+    "latest_blobs",
     "ndv_of",
     "since",
 ]
@@ -77,21 +77,21 @@ def hashed_type(state: TableState, snapshot: Snapshot, blob: BlobMetadata) -> pa
     return state.column_types(schema_id).get(blob.fields[0])
 
 
-def latest_statistics(state: TableState, snapshot: Snapshot, field_id: int) -> tuple[Snapshot, BlobMetadata] | None:
-    """The newest ancestor of `snapshot`, itself included, that has a blob for a column."""
-    for ancestor in ancestors(state.metadata, snapshot):
-        file = state.statistics_file(ancestor.snapshot_id)
-        if file is not None:
-            for blob_field_id, blob in column_blobs(file):
-                if blob_field_id == field_id:
-                    return ancestor, blob
-    return None
+def latest_blobs(state: TableState, snapshot: Snapshot) -> dict[int, tuple[Snapshot, BlobMetadata]]:
+    """By column, the blob of the newest ancestor of `snapshot`, itself included, that has one."""
+    entries = {file.snapshot_id for file in state.metadata.statistics}
+    found: dict[int, tuple[Snapshot, BlobMetadata]] = {}
+    for ancestor in ancestors(state.metadata, snapshot) if entries else ():
+        file = state.statistics_file(ancestor.snapshot_id) if ancestor.snapshot_id in entries else None
+        for field_id, blob in column_blobs(file) if file is not None else ():
+            found.setdefault(field_id, (ancestor, blob))
+    return found
 
 
 def freshness(
     state: TableState, snapshot: Snapshot, column: Leaf, found: tuple[Snapshot, BlobMetadata] | None
 ) -> Freshness:
-    """The freshness for `snapshot` of a column's newest blob, as found by `latest_statistics`."""
+    """The freshness for `snapshot` of a column's newest blob, as found by `latest_blobs`."""
     metadata = state.metadata
     if found is None:
         return Freshness(FreshnessState.ABSENT, "never sketched over all rows; run analyze")

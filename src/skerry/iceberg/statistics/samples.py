@@ -9,24 +9,24 @@ Spec: docs/formats/samples.md § 1; Puffin spec, File structure; Iceberg spec, T
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import xxhash
 
-from skerry.errors import FormatError, NotFoundError, UnsupportedError
 from skerry.iceberg.metadata.history import ancestors
 from skerry.iceberg.metadata.snapshot import Snapshot
 from skerry.iceberg.metadata.state import TableState
-from skerry.puffin import PuffinReader, PuffinWriter
+from skerry.iceberg.statistics.sample_pieces import (
+    SamplePieces,
+    pieces_of,
+)
+from skerry.puffin import PuffinReader
 from skerry.table.predicate.arrow import arrow_storage
 from skerry.table.rows.schema import Leaf, leaves
 from skerry.table.statistics.file_groups import deletes_key, key_of
 from skerry.table.statistics.group_samples import GroupSamples
-from skerry.table.statistics.group_samples_layout import decode_group_samples, encode_group_samples
-from skerry.table.statistics.group_sketches import GroupSketches, decode_group_sketches, encode_group_sketches
-from skerry.table.statistics.table_sample import TableSample, delete_name
+from skerry.table.statistics.table_sample import TableSample, delete_name, max_groups
 from skerry.theta import Sample
 from skerry.theta.layout import EMPTY_SKETCH
 
@@ -35,108 +35,49 @@ if TYPE_CHECKING:
     from skerry.table.files.scan_task import FileScanTask
 
 __all__ = [
-    "SAMPLE_PROPERTIES",
-    "add_sample",
     "deletes_of",
     "live_deletes",
     "live_files",
-    "read_group_sketches",
-    "read_region",
+    "read_pieces",
     "read_sample",
     "sample_of",
 ]
 
-_PREFIX = "skerry.samples."
-SAMPLE_PROPERTIES = tuple(
-    _PREFIX + name
-    for name in ("offset", "length", "xxh3", "snapshot-id", "schema-id", "last-column-id", "missing-files")
-)
-"""The footer properties that describe the samples in a statistics file."""
-SKETCH_PROPERTIES = tuple(f"skerry.group-sketches.{name}" for name in ("offset", "length", "xxh3"))
-"""The footer properties that describe the sketches of single groups, if the table keeps any."""
-
-
-def add_sample(writer: PuffinWriter, state: TableState, snapshot: Snapshot, sample: TableSample) -> None:
-    """Write samples to a statistics file.
-
-    Args:
-        writer: The unfinished file.
-        state: The table; values were hashed with its current schema.
-        snapshot: The snapshot that the samples describe.
-        sample: The samples.
-    """
-    data = encode_group_samples(sample.groups)
-    offset, length = writer.add_region(data)
-    values = (
-        offset,
-        length,
-        xxhash.xxh3_64_hexdigest(data),
-        snapshot.snapshot_id,
-        state.metadata.current_schema_id,
-        state.metadata.last_column_id,
-        sample.missing_files,
-    )
-    writer.properties |= dict(zip(SAMPLE_PROPERTIES, map(str, values), strict=True))
-    if sample.own.sketches:
-        data = encode_group_sketches(sample.own)
-        texts = (*map(str, writer.add_region(data)), xxhash.xxh3_64_hexdigest(data))
-        writer.properties |= dict(zip(SKETCH_PROPERTIES, texts, strict=True))
-
 
 def read_sample(state: TableState, snapshot: Snapshot) -> TableSample | None:
-    """The samples in the statistics file of a snapshot, for the table's current columns; None if there are none.
+    """The samples of a snapshot from its statistics file, for the table's current columns; None if there are none.
 
     Samples that cannot be read count as lost, without an error: the files are sketched again when needed.
     """
-    file = state.statistics_file(snapshot.snapshot_id)
-    if file is None:
+    pieces = read_pieces(state, snapshot)
+    if pieces is None:
         return None
-    try:
-        reader = PuffinReader(
+    groups = _as_columns_are_now(state, pieces.groups(max_groups(state.properties)), pieces)
+    hashed = state.column_types(pieces.schema_id)
+    own = pieces.own.with_columns(
+        leaf.field_id for leaf in leaves(state.schema) if hashed.get(leaf.field_id) == leaf.type
+    )
+    return TableSample(groups, pieces.missing_files, own)
+
+
+def read_pieces(state: TableState, snapshot: Snapshot) -> SamplePieces | None:
+    """The samples of a snapshot as its statistics file and the earlier ones that this continues hold them.
+
+    None if there are none, or if one of the pieces is lost.
+    """
+
+    def open_file(snapshot_id: int) -> PuffinReader | None:
+        file = state.statistics_file(snapshot_id)
+        if file is None:
+            return None
+        return PuffinReader(
             file.statistics_path,
             storage=state.storage,
             file_size=file.file_size_in_bytes,
             footer_size=file.file_footer_size_in_bytes,
         )
-        texts = [reader.properties.get(name, "") for name in SAMPLE_PROPERTIES[3:]]
-        if not all(text.isdecimal() for text in texts):
-            return None
-        snapshot_id, schema_id, last_column_id, missing_files = map(int, texts)
-        if snapshot_id != snapshot.snapshot_id:
-            return None
-        data = read_region(reader, SAMPLE_PROPERTIES)
-        if data is None:
-            return None
-        groups = decode_group_samples(data, location=file.statistics_path)
-        own = read_group_sketches(reader)
-    except (FormatError, NotFoundError, UnsupportedError):
-        return None
-    hashed = state.column_types(schema_id)
-    own = own.with_columns(leaf.field_id for leaf in leaves(state.schema) if hashed.get(leaf.field_id) == leaf.type)
-    return TableSample(_as_columns_are_now(state, groups, schema_id, last_column_id), missing_files, own)
 
-
-def read_region(reader: PuffinReader, names: Sequence[str]) -> bytes | None:
-    """Bytes outside any blob, located by the footer's properties; None if they are missing or damaged.
-
-    Args:
-        reader: The statistics file.
-        names: The properties' names, which begin with those of offset, length and checksum.
-
-    Raises:
-        FormatError: The bytes are not within the file.
-    """
-    offset, length, checksum = (reader.properties.get(name, "") for name in names[:3])
-    if not (offset.isdecimal() and length.isdecimal()):
-        return None
-    data = reader.read_range(int(offset), int(length))
-    return data if xxhash.xxh3_64_hexdigest(data) == checksum else None
-
-
-def read_group_sketches(reader: PuffinReader) -> GroupSketches:
-    """The sketches of single groups; none if there are none, or they are damaged."""
-    data = read_region(reader, SKETCH_PROPERTIES)
-    return GroupSketches() if data is None else decode_group_sketches(data)
+    return pieces_of(open_file, snapshot.snapshot_id)
 
 
 def sample_of(state: TableState, snapshot: Snapshot | None) -> TableSample:
@@ -176,16 +117,16 @@ def deletes_of(task: FileScanTask) -> int:
 # Columns -------------------------------------------------------------------------------------------------------------
 
 
-def _as_columns_are_now(state: TableState, groups: GroupSamples, schema_id: int, last_column_id: int) -> GroupSamples:
+def _as_columns_are_now(state: TableState, groups: GroupSamples, pieces: SamplePieces) -> GroupSamples:
     """The samples of the table's current columns.
 
     A column whose type has changed is left out: old values were hashed as the old type's bytes. A column that was added
     since has its default, or null, in all sampled rows.
     """
-    hashed = state.column_types(schema_id)
+    hashed = state.column_types(pieces.schema_id)
     columns = leaves(state.schema)
     kept = groups.with_columns([leaf.field_id for leaf in columns if hashed.get(leaf.field_id) == leaf.type])
-    added = [leaf for leaf in columns if leaf.field_id > last_column_id]
+    added = [leaf for leaf in columns if leaf.field_id > pieces.last_column_id]
     if not added:
         return kept
     from skerry.iceberg.reading.scan import column_defaults

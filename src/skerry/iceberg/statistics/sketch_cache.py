@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,14 +20,17 @@ from skerry.iceberg.metadata.state import TableState
 from skerry.iceberg.metadata.statistics_file import StatisticsFile
 from skerry.iceberg.statistics.columns import column_freshness
 from skerry.iceberg.statistics.published import described_blob, is_own
-from skerry.iceberg.statistics.registered import THETA_BLOB
+from skerry.iceberg.statistics.registered import THETA_BLOB, column_blobs
+from skerry.iceberg.statistics.samples import sample_of
 from skerry.puffin import PuffinReader
 from skerry.storage import Storage
 from skerry.table.rows.schema import leaves
 from skerry.table.rows.values import is_uuid
+from skerry.table.statistics.column_statistics import Freshness
 from skerry.table.statistics.joinable import NotCompared, SketchedColumn, TableSketches
 from skerry.theta import ThetaSketch
-from skerry.theta.overlap import PackedSketches, pack_sketches
+from skerry.theta.layout import CompactSketch
+from skerry.theta.overlap import PackedSketches, joined_sketches, pack_sketches
 
 __all__ = ["SketchCache", "StoredSketches", "shared_sketch_cache", "table_sketches"]
 
@@ -141,19 +145,41 @@ def table_sketches(state: TableState, cache: SketchCache | None = None) -> Table
             chosen = described_blob(stored.snapshot_ids[found].tolist(), snapshot)
             if chosen is not None:
                 rows[field_id] = int(found[chosen])
-    columns, numbers, missing = [], [], []
+    sampled = _sampled(state, freshness)
+    columns, missing = [], []
+    numbers: list[int] = []  # of stored sketches, then of sampled ones
+    first_sampled = len(stored.field_ids) if stored is not None else 0
+    places = {field_id: first_sampled + at for at, field_id in enumerate(sampled)}
     for column in leaves(state.schema):
         if not freshness[column.name].is_fresh:
             missing.append(NotCompared(state.name, column.name, str(freshness[column.name])))
-        elif column.field_id not in rows:
+        elif column.field_id not in rows and column.field_id not in places:
             missing.append(NotCompared(state.name, column.name, "none of its sketches can be read; run analyze"))
-        elif stored is not None and is_uuid(column.type) and not stored.is_own:
+        elif column.field_id in rows and stored is not None and is_uuid(column.type) and not stored.is_own:
             missing.append(NotCompared(state.name, column.name, _FOREIGN_UUIDS))
         else:
             columns.append(SketchedColumn(column.name, column.type))
-            numbers.append(rows[column.field_id])
-    sketches = stored.sketches.take(np.array(numbers, np.int64)) if stored is not None else pack_sketches([])
-    return TableSketches(state.name, tuple(columns), sketches, tuple(missing))
+            numbers.append(places.get(column.field_id, rows.get(column.field_id, 0)))
+    sketches = stored.sketches if stored is not None else pack_sketches([])
+    if sampled:
+        sketches = joined_sketches(sketches, pack_sketches([*sampled.values()]))
+    return TableSketches(state.name, tuple(columns), sketches.take(np.array(numbers, np.int64)), tuple(missing))
+
+
+def _sampled(state: TableState, freshness: Mapping[str, Freshness]) -> dict[int, CompactSketch]:
+    """The sketches of fresh columns for which the statistics file of the current snapshot has no blob."""
+    snapshot = state.metadata.current_snapshot()
+    file = state.statistics_file(snapshot.snapshot_id) if snapshot is not None else None
+    published = {field_id for field_id, _ in column_blobs(file)} if file is not None else set()
+    wanted = [
+        column.field_id
+        for column in leaves(state.schema)
+        if freshness[column.name].is_fresh and column.field_id not in published
+    ]
+    if not wanted:
+        return {}
+    groups = sample_of(state, snapshot).groups
+    return {field_id: groups.sketch(field_id).compact for field_id in wanted if field_id in groups.columns}
 
 
 @functools.cache

@@ -7,9 +7,12 @@ rewrites keep them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from skerry.iceberg.metadata.snapshot import Snapshot
 from skerry.iceberg.metadata.state import TableState
+from skerry.iceberg.statistics.blob_budget import within_budget
+from skerry.iceberg.statistics.growing import Growth, growth
 from skerry.iceberg.statistics.published import extendable_sketches
 from skerry.iceberg.statistics.samples import sample_of
 from skerry.table.statistics.column_statistics import SketchPolicy
@@ -22,19 +25,35 @@ __all__ = ["sketches_after"]
 
 
 def sketches_after(
-    base: TableState, ref: str, change: SampleChange | None
-) -> tuple[dict[int, ThetaSketch], TableSample | None]:
-    """The sketches that a new snapshot publishes, by field id, and the samples that it keeps.
+    base: TableState, ref: str, change: SampleChange | None, data_bytes: int
+) -> tuple[Mapping[int, ThetaSketch], TableSample | Growth | None]:
+    """The sketches that a new snapshot publishes, by field id, and its samples, or what it adds to those before.
 
     Args:
         base: The state before.
         ref: The branch.
         change: The change of the files; None if unknown.
+        data_bytes: Size of the files that the commit adds.
     """
     policy = SketchPolicy.from_properties(base.properties)
     if change is None or not policy.enabled:
         return {}, None
     snapshot = base.snapshot(ref)
+    grown = growth(base, snapshot, change, data_bytes)
+    if grown is not None:
+        wanted = policy.columns(base.schema, created=False, sketched=grown.exact)
+        sketches = {leaf.field_id: ThetaSketch.from_compact(grown.sketches[leaf.field_id]) for leaf in wanted}
+        return within_budget(base, snapshot, sketches, data_bytes), grown
+    published, after = _whole(base, snapshot, change, policy)
+    if not change.same_rows and after is not None and published.keys() <= after.exact_columns:
+        published = within_budget(base, snapshot, published, data_bytes)
+    return published, after
+
+
+def _whole(
+    base: TableState, snapshot: Snapshot | None, change: SampleChange, policy: SketchPolicy
+) -> tuple[Mapping[int, ThetaSketch], TableSample | None]:
+    """All sketches that can be published, and all samples."""
     before = sample_of(base, snapshot)
     after = before.after(
         change, max_groups=max_groups(base.properties), sketch_bytes=group_sketch_bytes(base.properties)

@@ -9,26 +9,37 @@ What is dropped stays in earlier metadata files, from which a rollback takes it 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
+from typing import Final
 
+from skerry.errors import FormatError, NotFoundError, UnsupportedError
 from skerry.iceberg.metadata.snapshot import Snapshot
 from skerry.iceberg.metadata.state import TableState
 from skerry.iceberg.metadata.statistics_file import StatisticsFile
+from skerry.iceberg.statistics.sample_pieces import chain_of
+from skerry.puffin import PuffinReader
 from skerry.table.rows.schema import leaves
+from skerry.table.work.remembered import Remembered
 
-__all__ = ["superseded"]
+__all__ = ["cut_off", "is_continued", "superseded"]
 
 Blobs = frozenset[tuple[str, tuple[int, ...]]]
 """Types and columns of blobs."""
 
+_READS: Final = 16
+_CHAINS: Final[Remembered[frozenset[int]]] = Remembered(1024)
 
-def superseded(base: TableState, snapshot: Snapshot, file: StatisticsFile, *, moves: str | None) -> list[int]:
+
+def superseded(
+    base: TableState, snapshot: Snapshot, file: StatisticsFile, chain: Collection[int], *, moves: str | None
+) -> list[int]:
     """The snapshots whose entries no head needs once a new snapshot has its own.
 
     Args:
         base: The state before.
         snapshot: The new snapshot.
         file: Its statistics file.
+        chain: The snapshots whose statistics files its samples continue.
         moves: The branch that moves to it; None if it is staged.
     """
     metadata = base.metadata
@@ -43,8 +54,71 @@ def superseded(base: TableState, snapshot: Snapshot, file: StatisticsFile, *, mo
     columns = {leaf.field_id for leaf in leaves(base.schema)}
     blobs = {number: _blobs(one, columns) for number, one in entries.items()}
     found: dict[int, tuple[int, ...]] = {}
-    kept = {number for head in heads for number in _needed(head, parents, blobs, found)}
+    kept = {number for head in heads for number in _needed(head, parents, blobs, found)} | {*chain}
+    if kept >= entries.keys():
+        return []
+    tops = {found[head][0] for head in heads if found[head]} - {snapshot.snapshot_id}
+    chains = _chains_of(base, [entries[number] for number in tops])
+    if chains is None:
+        return []
+    kept.update(*chains.values())
     return [number for number in entries if number not in kept]
+
+
+def is_continued(base: TableState, snapshot_id: int) -> bool:
+    """Whether samples in other statistics files continue those of a snapshot, so that its file must stay as it is."""
+    files = base.metadata.statistics
+    others = [file for file in files if file.snapshot_id != snapshot_id]
+    if len(others) == len(files):
+        return False
+    chains = _chains_of(base, others, reads=len(others)) or {}
+    return any(snapshot_id in chain for chain in chains.values())
+
+
+def cut_off(base: TableState, expired: Collection[int]) -> list[int]:
+    """The snapshots that stay and whose samples continue those of expired ones; the newest of every line."""
+    files = [file for file in base.metadata.statistics if file.snapshot_id not in expired]
+    chains = _chains_of(base, files, reads=len(files)) or {}
+    continued = set().union(*chains.values())
+    return [number for number, chain in chains.items() if number not in continued and not chain.isdisjoint(expired)]
+
+
+def _chains_of(base: TableState, files: Iterable[StatisticsFile], *, reads: int = _READS) -> dict[int, set[int]] | None:
+    """The snapshots whose statistics files the samples of some others continue, by the snapshots of these.
+
+    Args:
+        base: The table.
+        files: The other statistics files.
+        reads: How many footers are read at most.
+
+    Returns:
+        None if more would have to be read; what was read is remembered. A file that cannot be read continues nothing.
+    """
+    found = {}
+    for file in files:
+        known = _CHAINS.find(file.statistics_path)
+        if known is None:
+            if reads == 0:
+                return None
+            reads -= 1
+            known = _CHAINS.keep(file.statistics_path, _read_chain(base, file))
+        found[file.snapshot_id] = set(known)
+    return found
+
+
+def _read_chain(base: TableState, file: StatisticsFile) -> frozenset[int]:
+    try:
+        links = chain_of(
+            PuffinReader(
+                file.statistics_path,
+                storage=base.storage,
+                file_size=file.file_size_in_bytes,
+                footer_size=file.file_footer_size_in_bytes,
+            )
+        )
+    except (FormatError, NotFoundError, UnsupportedError):
+        return frozenset()
+    return frozenset(link.snapshot_id for link in links or ())
 
 
 def _blobs(file: StatisticsFile, columns: set[int]) -> Blobs:

@@ -1,0 +1,258 @@
+"""Samples that grow by appends: a commit writes only what its files add to the samples of the snapshot before.
+
+Pieces are joined like the digits of a binary counter: a new one takes up those before it that describe no more files
+than itself. So the chain of n appends has at most log2(n) pieces, and each sample is written log2(n) times. A whole
+sample is written again once the pieces take half of its size, and where its snapshot could expire soon; other changes
+than appends always write a whole one.
+
+What a process has written or read last is remembered, so that its next commit reads no statistics.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from skerry.iceberg.metadata.snapshot import Snapshot
+from skerry.iceberg.metadata.state import TableState
+from skerry.iceberg.statistics.sample_pieces import (
+    ADDED_PROPERTIES,
+    CHAIN_PROPERTY,
+    SAMPLE_PROPERTIES,
+    SKETCH_PROPERTIES,
+    Link,
+    SamplePieces,
+    add_region,
+    chain_text,
+)
+from skerry.iceberg.statistics.samples import read_pieces
+from skerry.puffin import PuffinWriter
+from skerry.table.statistics.column_sample import ColumnSample
+from skerry.table.statistics.group_samples import PUBLISHED_HASHES, GroupSamples
+from skerry.table.statistics.group_samples_layout import encode_group_samples
+from skerry.table.statistics.group_sketches import encode_group_sketches, group_sketch_bytes
+from skerry.table.statistics.table_sample import SampleChange, TableSample, max_groups
+from skerry.theta.layout import CompactSketch
+from skerry.theta.setops import below, smallest, union
+
+__all__ = ["GrowingSample", "Growth", "add_sample", "growth"]
+
+_LEAST_BYTES: Final = 32 << 10
+"""Samples of less are written whole."""
+_REMEMBERED_BYTES: Final = 256 << 20
+_MAX_AGE_PROPERTY: Final = "history.expire.max-snapshot-age-ms"
+_MAX_AGE_MS: Final = 5 * 86_400_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GrowingSample:
+    """The samples of a snapshot, as far as the next append needs them.
+
+    Args:
+        pieces: The samples.
+        paths: The statistics files of the parts.
+        sketches: By field id, the smallest hashes of all rows, as they would be published.
+        exact: The columns whose samples describe exactly the live rows.
+    """
+
+    pieces: SamplePieces
+    paths: tuple[str, ...]
+    sketches: Mapping[int, CompactSketch]
+    exact: frozenset[int]
+
+    @property
+    def size_bytes(self) -> int:
+        """The memory it takes."""
+        parts = (self.pieces.whole, *self.pieces.added)
+        return sum(map(_size_bytes, parts)) + sum(sketch.hashes.nbytes for sketch in self.sketches.values())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Growth:
+    """What an append adds to the samples of the snapshot before.
+
+    Args:
+        before: The earlier parts that stay.
+        paths: The statistics files of these.
+        piece: The new part.
+        sketches: By field id, the smallest hashes of all rows after the append.
+        exact: The columns whose samples describe exactly the live rows.
+    """
+
+    before: SamplePieces
+    paths: tuple[str, ...]
+    piece: GroupSamples
+    sketches: Mapping[int, CompactSketch]
+    exact: frozenset[int]
+
+    @property
+    def snapshot_ids(self) -> tuple[int, ...]:
+        """The snapshots whose statistics files hold the earlier parts."""
+        return tuple(link.snapshot_id for link in self.before.links)
+
+    def remember(self, link: Link, path: str) -> None:
+        """Keep what the next append needs, once the piece has been written.
+
+        Args:
+            link: The new part.
+            path: Its statistics file.
+        """
+        old = self.before
+        pieces = SamplePieces(
+            (*old.links, link), old.whole, (*old.added, self.piece), 0, old.schema_id, old.last_column_id
+        )
+        _REMEMBERED.keep(GrowingSample(pieces, (*self.paths, path), self.sketches, self.exact))
+
+
+class _Remembered:
+    """The growing samples that this process used last, by statistics file."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._samples: OrderedDict[str, GrowingSample] = OrderedDict()
+
+    def keep(self, sample: GrowingSample) -> None:
+        with self._lock:
+            for path in sample.paths[:-1]:
+                self._samples.pop(path, None)
+            self._samples[sample.paths[-1]] = sample
+            while sum(kept.size_bytes for kept in self._samples.values()) > _REMEMBERED_BYTES:
+                self._samples.popitem(last=False)
+
+    def find(self, path: str) -> GrowingSample | None:
+        with self._lock:
+            return self._samples.get(path)
+
+
+_REMEMBERED = _Remembered()
+
+
+def growth(base: TableState, parent: Snapshot | None, change: SampleChange, data_bytes: int) -> Growth | None:
+    """What a change adds to the samples of the snapshot before; None if a whole sample is to be written.
+
+    Args:
+        base: The state before.
+        parent: The snapshot before.
+        change: The change.
+        data_bytes: Size of the files that the commit adds.
+    """
+    known = _known(base, parent) if parent is not None and _only_appends(change) else None
+    if known is None or group_sketch_bytes(base.properties):
+        return None
+    old, metadata = known.pieces, base.metadata
+    whole_bytes = _size_bytes(old.whole)
+    is_like_now = (old.schema_id, old.last_column_id) == (metadata.current_schema_id, metadata.last_column_id)
+    if not is_like_now or old.missing_files or old.own.sketches or not old.whole.groups:
+        return None
+    if whole_bytes < _LEAST_BYTES or whole_bytes * 10 <= data_bytes or _may_expire_soon(base, old.links[0]):
+        return None
+    columns = old.whole.columns
+    limit = max_groups(base.properties)
+    piece = GroupSamples().with_files(change.added, max_groups=limit)
+    if not columns.keys() <= piece.columns.keys():
+        return None
+    piece = GroupSamples(piece.groups, {id_: _below(piece.columns[id_], columns[id_].theta) for id_ in columns})
+    if 2 * (_size_bytes(piece) + sum(map(_size_bytes, old.added))) > whole_bytes:
+        return None
+    links, paths, added = list(old.links), list(known.paths), list(old.added)
+    while added and _file_count(added[-1]) <= _file_count(piece):
+        piece = added.pop().with_groups_of(piece, max_groups=limit)
+        del links[-1], paths[-1]
+    before = SamplePieces(tuple(links), old.whole, tuple(added), 0, old.schema_id, old.last_column_id)
+    sketches = {
+        id_: smallest(union([sketch, *(file.samples[id_].compact for file in change.added)]), PUBLISHED_HASHES)
+        for id_, sketch in known.sketches.items()
+    }
+    return Growth(before, tuple(paths), piece, sketches, known.exact)
+
+
+def add_sample(
+    writer: PuffinWriter, state: TableState, location: str, snapshot: Snapshot, sample: TableSample | Growth
+) -> None:
+    """Add samples to a statistics file.
+
+    Args:
+        writer: The unfinished file.
+        state: The table; values were hashed with its current schema.
+        location: The file.
+        snapshot: The snapshot that the samples describe.
+        sample: All of its samples, or what it adds to those before.
+    """
+    metadata = state.metadata
+    missing_files = sample.missing_files if isinstance(sample, TableSample) else 0
+    values = (snapshot.snapshot_id, metadata.current_schema_id, metadata.last_column_id, missing_files)
+    writer.properties |= dict(zip(SAMPLE_PROPERTIES[3:], map(str, values), strict=True))
+    if isinstance(sample, Growth):
+        writer.properties[CHAIN_PROPERTY] = chain_text(sample.before.links)
+        checksum = add_region(writer, ADDED_PROPERTIES, encode_group_samples(sample.piece))
+        sample.remember(Link(snapshot.snapshot_id, checksum), location)
+        return
+    checksum = add_region(writer, SAMPLE_PROPERTIES, encode_group_samples(sample.groups))
+    if sample.own.sketches:
+        add_region(writer, SKETCH_PROPERTIES, encode_group_sketches(sample.own))
+    elif not missing_files and _size_bytes(sample.groups) >= _LEAST_BYTES:
+        link = Link(snapshot.snapshot_id, checksum)
+        pieces = SamplePieces((link,), sample.groups, (), 0, metadata.current_schema_id, metadata.last_column_id)
+        _REMEMBERED.keep(_grown(pieces, (location,), sample.groups))
+
+
+def _grown(pieces: SamplePieces, paths: tuple[str, ...], groups: GroupSamples) -> GrowingSample:
+    sketches = {id_: groups.sketch(id_).compact for id_ in groups.columns}
+    return GrowingSample(pieces, paths, sketches, frozenset(id_ for id_ in groups.columns if groups.is_exact(id_)))
+
+
+def _known(base: TableState, parent: Snapshot) -> GrowingSample | None:
+    """The samples of a snapshot, remembered or read; None if its statistics file has none."""
+    file = base.statistics_file(parent.snapshot_id)
+    if file is None:
+        return None
+    found = _REMEMBERED.find(file.statistics_path)
+    if found is not None and _paths(base, found.pieces) == found.paths:
+        return found
+    pieces = read_pieces(base, parent)
+    paths = None if pieces is None else _paths(base, pieces)
+    if pieces is None or paths is None:
+        return None
+    return _grown(pieces, paths, pieces.groups(max_groups(base.properties)))
+
+
+def _paths(base: TableState, pieces: SamplePieces) -> tuple[str, ...] | None:
+    """The statistics files that are registered for the parts of a sample; None if one has none."""
+    files = [base.statistics_file(link.snapshot_id) for link in pieces.links]
+    paths = tuple(file.statistics_path for file in files if file is not None)
+    return paths if len(paths) == len(files) else None
+
+
+def _only_appends(change: SampleChange) -> bool:
+    others = change.unsampled_files or change.thinned or change.resketched or change.added_groups.groups
+    return bool(change.added) and change.only_adds and not change.same_rows and not others
+
+
+def _may_expire_soon(base: TableState, whole: Link) -> bool:
+    """Whether half of the time is over after which expiry, of any engine, deletes the file with the whole sample."""
+    snapshot = base.metadata.snapshot_by_id(whole.snapshot_id)
+    text = base.properties.get(_MAX_AGE_PROPERTY, "").strip()
+    age_ms = int(text) if text.isdecimal() else _MAX_AGE_MS
+    return snapshot is None or 2 * (time.time() * 1000 - snapshot.timestamp_ms) > age_ms
+
+
+def _below(column: ColumnSample, theta: int) -> ColumnSample:
+    """A column without the hashes that a sample with a lower threshold does not take."""
+    if theta >= column.theta:
+        return column
+    groups = map(column.group, range(len(column.members)))
+    return ColumnSample.empty(0).with_groups(
+        [CompactSketch(theta, below(group.hashes, theta), False) for group in groups]
+    )
+
+
+def _size_bytes(groups: GroupSamples) -> int:
+    return sum(column.hashes.nbytes + column.members.nbytes for column in groups.columns.values())
+
+
+def _file_count(groups: GroupSamples) -> int:
+    return sum(len(group.files) for group in groups.groups)
