@@ -31,12 +31,14 @@ class Tables:
     """Tables `n.<name>`, whose files are in a folder.
 
     Attributes:
+        config: What the server says of every table.
         known: Location and JSON of the metadata, by name.
         fail: Called with each transaction and what applies a part of it; may answer instead.
     """
 
     def __init__(self, folder: Any, names: tuple[str, ...], schema: Any, properties: dict[str, str]) -> None:
         self.known: dict[str, tuple[str, Any]] = {}
+        self.config: dict[str, str] = {}
         self.fail: Callable[[list[Any], Callable[[list[Any]], None]], Reply | None] = lambda *_: None
         catalog = skerry.connect(folder)
         for name in names:
@@ -72,7 +74,7 @@ class Tables:
             if refused is not None:
                 return refused
         location, metadata = self.known[name]
-        return Reply(200, {"metadata-location": location, "metadata": metadata})
+        return Reply(200, {"metadata-location": location, "metadata": metadata, "config": self.config})
 
     def _try(self, changes: list[Any], instead: Reply | None, done: Any) -> Any:
         if instead is not None:

@@ -8,10 +8,13 @@ import sys
 import time
 from urllib.parse import parse_qs, unquote, urlsplit
 
+import pyarrow as pa
 import pytest
 from pyiceberg.catalog.rest import RestCatalog as PyIcebergRestCatalog
 from scripted_server import METADATA, Reply, catalog_script, failure, serving, table_reply
+from table_server import Tables, table_server
 
+import skerry
 from skerry.errors import (
     AccessDeniedError,
     CommitUnknownError,
@@ -19,6 +22,7 @@ from skerry.errors import (
     MissingDependencyError,
     SchemaError,
     SkerryError,
+    UnsupportedError,
 )
 from skerry.iceberg.catalogs.base import MetadataWrite, NewIcebergTable
 from skerry.iceberg.catalogs.http_client import HttpClient
@@ -205,6 +209,30 @@ def test_the_credentials_with_the_longest_prefix_open_the_files():
         "s3.session-token": "hush-hush",
     }
     assert "hush" not in f"{table!r}{catalog.storage_of(table)!r}"
+
+
+READS = {
+    "count": lambda table: table.scan().count(),
+    "explain": lambda table: table.scan().explain(),
+    "changes": lambda table: table.changes().to_arrow(),
+    "delete": lambda table: table.delete("id = 7"),
+}
+
+
+@pytest.mark.parametrize("read", READS)
+def test_a_table_whose_scans_the_server_wants_to_plan(tmp_path, read):
+    tables = Tables(tmp_path, ("a",), pa.schema([("id", pa.int64())]), {})
+    with table_server(tables) as server:
+        catalog = skerry.connect(f"rest+{server.uri}")
+        for mode in ({}, {"scan-planning-mode": "client"}):
+            tables.config = mode
+            READS[read](catalog.load_table("n.a"))
+        tables.config = {"scan-planning-mode": "server"}
+        table = catalog.load_table("n.a")
+        table.append(pa.table({"id": [1]}))
+        with pytest.raises(UnsupportedError, match="wants to plan the scans of this table itself"):
+            READS[read](table)
+        assert table.statistics()["id"].ndv == 1
 
 
 def test_options_that_a_writer_set_as_table_properties_are_ignored():

@@ -164,6 +164,11 @@ def _s3(bucket: str, options: Mapping[str, str]) -> StoreSettings:
     _refuse(options, "s3.role-arn", "client.role-arn", "s3.profile-name", "client.profile-name")
     if access_key is None:
         _refuse(options, "s3.signer")
+        if _as_bool(options, "s3.remote-signing-enabled"):
+            raise UnsupportedError(
+                "the catalog signs requests to S3 itself (s3.remote-signing-enabled), which is not supported; ask it "
+                "for credentials, or give s3.access-key-id and s3.secret-access-key"
+            )
     endpoint = options.get("s3.endpoint")
     virtual = _as_bool(options, "s3.force-virtual-addressing")
     if endpoint and virtual:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from skerry.errors import FormatError, NotFoundError
+from skerry.errors import FormatError, NotFoundError, UnsupportedError
 from skerry.iceberg.metadata import name_mapping
 from skerry.iceberg.metadata.arrow_schema import readable_columns, to_arrow_schema
 from skerry.iceberg.metadata.name_mapping import MappedField
@@ -34,7 +34,7 @@ from skerry.table.table_scan import TableScan
 from skerry.table.work.read_ahead import default_threads
 from skerry.variant import is_variant
 
-__all__ = ["Explanation", "Scan", "column_defaults", "scan", "scan_planner"]
+__all__ = ["Explanation", "Scan", "check_planned_by_client", "column_defaults", "scan", "scan_planner"]
 
 _NAME_MAPPING_PROPERTY = "schema.name-mapping.default"
 _SURVEYED_FILES = 64
@@ -186,6 +186,7 @@ class Scan(TableScan):
         )
 
     def _plan(self) -> ScanPlan[PlannedFiles]:
+        check_planned_by_client(self._state)
         conjuncts = conjuncts_of(self._predicate)
         planner = scan_planner(self._state, self._iceberg_schema, conjuncts=conjuncts, threads=self._threads)
         return planner.plan(self._snapshot)
@@ -239,6 +240,22 @@ class Scan(TableScan):
             names=_name_mapping(self._state.properties, self._state.name) or TableNames(self._known_columns),
             threads=self._threads,
             columns=_with_dropped_columns(self._table_schema, self._state.metadata.schemas),
+        )
+
+
+def check_planned_by_client(state: TableState) -> None:
+    """Refuse a table whose catalog wants to plan all scans itself.
+
+    Raises:
+        UnsupportedError: It does.
+
+    Spec: Iceberg REST specification.
+    """
+    if state.config.get("scan-planning-mode", "client").strip().lower() == "server":
+        raise UnsupportedError(
+            "the catalog wants to plan the scans of this table itself (scan-planning-mode=server), which is not "
+            "supported",
+            location=state.name,
         )
 
 
