@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,6 +22,7 @@ from skerry.errors import (
     SkerryError,
     UnsupportedError,
 )
+from skerry.iceberg.catalogs.metadata_files import read_metadata
 from skerry.iceberg.catalogs.sql_database import SqlConnection
 
 SCHEMA = pa.schema([("id", pa.int64())])
@@ -336,6 +339,47 @@ def test_a_locked_catalog_changes_nothing(tmp_path):
     other.close()
     assert files_below(tmp_path) == before
     assert (ids(catalog, "n.a"), ids(catalog, "n.b")) == ([1], [1])
+
+
+def test_readers_see_all_or_nothing_while_writers_race(tmp_path):
+    def connect():
+        return skerry.connect(tmp_path / "w")
+
+    catalog = connect()
+    for name in ("n.a", "n.b"):
+        catalog.create_table(name, SCHEMA, properties={"commit.retry.num-retries": "50", **QUICK}).append(rows(0))
+    done = threading.Event()
+
+    def write(first):
+        mine = connect()
+        for number in range(first, first + 5):
+            with mine.transaction() as tx:
+                for name in ("n.a", "n.b"):
+                    tx.load_table(name).append(rows(number))
+
+    def read():
+        mine = connect()
+        storage = mine.load_table("n.a").storage
+        seen = set()
+        while not done.is_set():
+            found = mine._iceberg.versions()  # one query
+            counts = []
+            for name in ("n.a", "n.b"):
+                metadata = read_metadata(storage, found[name])
+                counts.append(metadata.current_snapshot().summary["total-records"])
+            assert len(set(counts)) == 1, counts
+            seen.add(counts[0])
+        return seen
+
+    with ThreadPoolExecutor(3) as pool:
+        reader = pool.submit(read)
+        writers = [pool.submit(write, first) for first in (100, 200)]
+        for writer in writers:
+            writer.result()
+        done.set()
+        assert reader.result() <= {str(count) for count in range(1, 12)}
+    wanted = [0, *range(100, 105), *range(200, 205)]
+    assert (ids(catalog, "n.a"), ids(catalog, "n.b")) == (wanted, wanted)
 
 
 KILLED = """

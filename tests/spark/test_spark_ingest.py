@@ -444,3 +444,25 @@ def test_sparks_own_connector_reads_rows_and_knows_the_statistics(
     current = files[loaded.currentSnapshot().snapshotId()]
     ndv = {blob.fields()[0]: blob.properties()["ndv"] for blob in current.blobMetadata()}
     assert ndv == {1: "50", 2: "50", 3: "7", 5: "50", 6: "50"}
+
+
+def test_frames_for_several_tables_in_one_transaction(spark: SparkSession, catalog: Catalog, table: Table) -> None:
+    other = catalog.create_table("d.u", pa.schema([("id", pa.int64())]))
+    frame = spark.range(10)
+    with catalog.transaction() as tx:
+        ingest(spark, frame, tx.load_table("d.u"))
+        assert other.refresh().scan().count() == 0
+        tx.load_table("d.t").append(pa.table({"id": pa.array([1], pa.int32())}))
+        ingest(spark, frame, tx.load_table("d.u"))
+    assert (other.refresh().scan().count(), len(rows(table))) == (20, 1)
+    assert other.statistics()["id"].ndv == 10
+    before = data_files(other)
+
+    def fail() -> None:
+        with catalog.transaction() as tx:
+            ingest(spark, frame, tx.load_table("d.u"))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert data_files(other) == before

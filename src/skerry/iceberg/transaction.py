@@ -248,7 +248,7 @@ def _publish(catalog: IcebergCatalog, tables: list[_Changes]) -> list[TableState
     states = []
     for number, (table, committed) in enumerate(zip(tables, found, strict=True)):
         with after_publish("deleting statistics that later changes of the transaction replaced"):
-            kept = {file.statistics_path for file in committed.metadata.statistics}
+            kept = {file.statistics_path for file in table.state.metadata.statistics}
             table.origin.storage.delete(path for path in _statistics_files(commits[number]) if path not in kept)
         if catalog.writes_metadata:
             with after_publish("deleting old metadata files"):
