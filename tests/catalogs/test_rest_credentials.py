@@ -200,6 +200,23 @@ def test_tasks_of_one_process_share_renewals_and_connections(clock):
     assert vending.number == 2
 
 
+@pytest.mark.spark
+def test_tasks_of_spark_renew_credentials_that_expired_on_the_way(spark):
+    from skerry.spark.runtime.executor import SparkExecutor
+
+    vending = Vending(life_s=-1)
+    with serving(vending.script) as server, guarded_store(vending) as (endpoint, seen):
+        catalog = connect(server, endpoint, token="bearer-hush")
+        storage = catalog.storage_of(catalog.load_table(NAME))
+        vending.life_s = 1000
+        found = list(SparkExecutor(spark).map(storage.read, ["s3://bucket/lake/t/x"] * 4))
+        asked = server.seen("GET", "/credentials")
+    assert found == [b"hello"] * 4
+    assert 1 <= len(asked) == len(set(seen)) <= 4
+    assert {request.headers["authorization"] for request in asked} == {"Bearer bearer-hush"}
+    assert not [value for _, value in spark.sparkContext.getConf().getAll() if "hush" in value]
+
+
 def test_the_token_of_a_table_asks_for_its_credentials(clock):
     vending = Vending(life_s=900)
     answers = {
