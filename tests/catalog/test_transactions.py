@@ -149,6 +149,27 @@ def test_an_exception_publishes_nothing_and_leaves_no_file(catalog, tmp_path):
     assert catalog._iceberg.versions() == versions
 
 
+def test_a_change_that_fails_can_be_left_out(catalog, tmp_path, monkeypatch):
+    from skerry.iceberg import commit
+
+    encode = commit.encode_manifest_list
+    with catalog.transaction() as tx:
+        table = tx.load_table("n.a")
+        table.append(rows(3))
+        before = files_below(tmp_path)
+
+        def fail(*_arguments, **_options):
+            raise OSError("disk full")
+
+        monkeypatch.setattr(commit, "encode_manifest_list", fail)
+        with pytest.raises(OSError, match="disk full"):
+            table.append(rows(4))
+        monkeypatch.setattr(commit, "encode_manifest_list", encode)
+        assert files_below(tmp_path) == before
+        tx.load_table("n.b").append(rows(5))
+    assert (ids(catalog, "n.a"), ids(catalog, "n.b")) == ([1, 2, 3], [1, 2, 5])
+
+
 def test_files_of_others_are_not_deleted_with_a_transaction(catalog, tmp_path):
     import pyarrow.parquet as pq
 

@@ -162,9 +162,12 @@ class _Changes:
         change = operation.apply(self.state)
         if change is None:
             return False
-        staged = self._target.stage(self.state, change, self.attempt)
-        origin, updates = self.origin, [update for found in (*self.staged, staged) for update in found.updates]
-        metadata = metadata_after(origin.metadata, origin.metadata_location, (), updates)
+        origin = self.origin
+        with owned_files(origin.storage) as files:
+            staged = self._target.stage(self.state, change, files)
+            updates = [update for found in (*self.staged, staged) for update in found.updates]
+            metadata = metadata_after(origin.metadata, origin.metadata_location, (), updates)
+            files.hand_over(self.attempt)
         self.staged.append(staged)
         table = CatalogTable(self.identifier, metadata, origin.metadata_location, origin.config)
         self.state = state_of(table, origin.storage)

@@ -66,6 +66,11 @@ class OwnedFiles:
         if self._step is not None:
             self._step.name(locations)
 
+    def hand_over(self, to: OwnedFiles) -> None:
+        """Let another block own the files that were added one by one."""
+        to.add(*self._locations)
+        self._locations.clear()
+
     def add_folder(self, folder: str, is_ours: Callable[[str], bool] | None = None) -> None:
         """Own the files that a folder contains when the block ends.
 
