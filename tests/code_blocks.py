@@ -246,4 +246,5 @@ MADE: dict[str, Callable[[], Names]] = {
     "spark-read.md": _joinable,
     "schema-evolution.md": _schema_evolution,
     "statistics.md": _statistics,
+    "views.md": _flights,
 }

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from skerry.catalog import Catalog as Catalog
     from skerry.catalog import connect as connect
     from skerry.catalog import open_table as open_table
+    from skerry.catalog.view import View as View
+    from skerry.catalog.view import ViewDefinition as ViewDefinition
     from skerry.planner.explanation import QueryPlan as QueryPlan
     from skerry.planner.ordering import JoinPlan as JoinPlan
     from skerry.storage import Storage as Storage
@@ -107,6 +109,8 @@ _WHERE: Final = {
     "TableScan": "table.table_scan",
     "ThreadExecutor": "table.work.tasks",
     "Update": "table.merging",
+    "View": "catalog.view",
+    "ViewDefinition": "catalog.view",
     "connect": "catalog",
     "open_table": "catalog",
 }

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import skerry
-from skerry.errors import SchemaError, UnsupportedError
+from skerry.errors import AlreadyExistsError, NotFoundError, SchemaError, UnsupportedError
 
 SCHEMA = pa.schema([("k", pa.int32()), ("s", pa.string())])
 
@@ -107,3 +107,45 @@ def test_tables_change_their_format_on_s3(postgres_url, s3_server):
 def test_tables_of_a_rest_catalog_change_their_format(rest_catalog, s3_server):
     options = {**s3_server.options, "paimon.warehouse": f"s3://{rest_catalog.bucket}/lake/paimon"}
     there_and_back(skerry.connect(f"rest+{rest_catalog.uri}", warehouse=rest_catalog.warehouse, **options))
+
+
+def keep_views(catalog, versions=2):
+    """Views are created, read, replaced, renamed and dropped."""
+    catalog.create_table("life.birds", SCHEMA).append(rows(0, 20))
+    view = catalog.create_view(
+        "life.words", "SELECT s AS word, count(*) AS n FROM birds GROUP BY s", properties={"a": "b"}
+    )
+    assert (view.schema.names, view.properties["a"], catalog.list_views()) == (["word", "n"], "b", ["life.words"])
+    assert catalog.sql("SELECT sum(n)::BIGINT AS n FROM life.words").to_pylist() == [{"n": 20}]
+    with pytest.raises(AlreadyExistsError, match="already exists"):
+        catalog.create_view("life.words", "SELECT 1 AS one")
+    with pytest.raises(AlreadyExistsError, match="already exists"):
+        catalog.create_view("life.birds", "SELECT 1 AS one")
+    again = catalog.create_view(
+        "life.words", {"spark": "SELECT 1L AS one", "duckdb": "SELECT 1::BIGINT AS one"}, replace=True
+    )
+    assert again.queries.keys() == {"spark", "duckdb"}
+    assert [version.queries.keys() for version in again.history] == [{"duckdb"}, {"spark", "duckdb"}][-versions:]
+    assert catalog.sql("FROM life.words").to_pylist() == [{"one": 1}]
+    assert catalog.rename_view("life.words", "life.one").queries == again.queries
+    assert (catalog.list_views("life"), catalog.list_tables("life")) == (["life.one"], ["life.birds"])
+    catalog.drop_view("life.one")
+    assert catalog.list_views() == []
+    with pytest.raises(NotFoundError, match=r"no view 'life\.one'"):
+        catalog.drop_view("life.one")
+
+
+@pytest.mark.service
+def test_views_of_a_rest_catalog(rest_catalog):
+    """Nessie's: it keeps one version of a view."""
+    uri, warehouse = f"rest+{rest_catalog.uri}", rest_catalog.warehouse
+    with pytest.raises(UnsupportedError, match=r"does not offer 'POST .*/views'"):  # it does not list what it offers
+        skerry.connect(uri, warehouse=warehouse).create_view("life.words", "SELECT 1 AS one")
+    assert skerry.connect(uri, warehouse=warehouse).list_views() == []
+    keep_views(skerry.connect(uri, warehouse=warehouse, **{"view-endpoints-supported": "true"}), versions=1)
+
+
+@pytest.mark.service
+def test_views_in_postgresql(postgres_url, s3_server):
+    bucket = s3_server.new_bucket()
+    keep_views(skerry.connect(postgres_url, warehouse=f"s3://{bucket}/lake", **s3_server.options))

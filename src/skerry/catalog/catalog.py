@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
 from skerry.arguments import check_list, check_text, checked_path, checked_texts
 from skerry.catalog.iceberg_tables import IcebergTables
 from skerry.catalog.names import check_choice, check_new_name, identifier_of
 from skerry.catalog.paimon_tables import PaimonTables
+from skerry.catalog.queryable_catalog import QueryableCatalog
 from skerry.catalog.stores import NewTable, TableStore, arrow_schema
 from skerry.catalog.transaction import Transactional
 from skerry.errors import AlreadyExistsError, CommitUnknownError, NotFoundError, SkerryError, UnsupportedError
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog as PyIcebergCatalog
 
     from skerry.catalog.sketch_index import SketchIndex
-    from skerry.planner.explanation import QueryPlan
-    from skerry.planner.ordering import JoinPlan
     from skerry.table.statistics.joinable import JoinableColumns
     from skerry.table.summaries import MigrationSummary, RelocationSummary
 
@@ -37,7 +34,7 @@ ICEBERG, PAIMON = FORMATS = ("iceberg", "paimon")
 _NAMES = {ICEBERG: "an Iceberg", PAIMON: "a Paimon"}
 
 
-class Catalog(Transactional):
+class Catalog(QueryableCatalog, Transactional):
     """Named tables in namespaces, as `skerry.connect` opens them.
 
     Iceberg tables are registered in the underlying catalog; Paimon tables are the folders `<namespace>.db/<table>` of
@@ -434,66 +431,3 @@ class Catalog(Transactional):
         if (reason := next((without.reason for without in broken if without.table == table), None)) is not None:
             raise NotFoundError(f"table {table!r} cannot be read: {reason}")
         return find_joinable(table, column, tables, min_containment=min_containment, limit=limit, not_compared=broken)
-
-    def explain(self, sql: str) -> QueryPlan:
-        """Plan a query without running it: rows after conditions and joins with their bounds, and the order of joins.
-
-        Selectivities come from partitions, bounds, null counts and sketches, sizes of joins from the intersection of
-        sketches. Only fresh sketches are used; assumptions made instead are listed in the plan.
-
-        Args:
-            sql: A query in DuckDB's dialect over tables named `namespace.table`, or `"namespace.table$files"`.
-
-        Returns:
-            The plan; `str()` formats it.
-
-        Raises:
-            FormatError: The text is not a query.
-            NotFoundError: There is no such table.
-            SchemaError: A column does not exist or is ambiguous.
-            UnsupportedError: It is another kind of statement, or uses something that is not planned.
-        """
-        from skerry.catalog.querying import explain_query  # only loaded when it is used
-
-        return explain_query(self, sql)
-
-    def plan_joins(
-        self,
-        tables: Mapping[str, str] | Sequence[str],
-        on: Sequence[tuple[str, str]],
-        where: Mapping[str, str] | None = None,
-    ) -> JoinPlan:
-        """Plan joins of tables, as `explain` does, without SQL.
-
-        Args:
-            tables: Names of tables by the short names that `on` and `where` use; if only names are given, their last
-                part is the short name.
-            on: Pairs of equal columns, `("f.tailnum", "p.tailnum")`.
-            where: Conditions by short name, on columns of that table without prefix.
-
-        Raises:
-            NotFoundError: There is no such table.
-            SchemaError: A column or short name does not exist.
-        """
-        from skerry.catalog.querying import plan_table_joins
-
-        return plan_table_joins(self, tables, on, where)
-
-    def sql(self, sql: str) -> pa.Table:
-        """Run a query on DuckDB, with the joins in the order that `explain` shows.
-
-        Tables are read by our scans: only the columns needed, and only rows that satisfy the conditions on each table.
-
-        Args:
-            sql: A query in DuckDB's dialect over tables named `namespace.table`, or `"namespace.table$files"`.
-
-        Returns:
-            The result as Arrow.
-
-        Raises:
-            MissingDependencyError: DuckDB is not installed (`skerry[duckdb]`).
-            SkerryError: DuckDB refused the query; also as `explain`.
-        """
-        from skerry.catalog.querying import run_query
-
-        return run_query(self, sql)

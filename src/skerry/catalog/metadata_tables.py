@@ -7,6 +7,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from skerry.catalog.view import View
 from skerry.table.inspection.inspect import Inspect
 from skerry.table.predicate import columns_of, parse, row_mask
 from skerry.table.rows.row_stream import RowStream
@@ -20,8 +21,17 @@ __all__ = ["MetadataTable", "QueryCatalog", "load_relation"]
 class QueryCatalog(Protocol):
     """What queries need of a catalog."""
 
+    @property
+    def name(self) -> str:
+        """Its name."""
+        ...
+
     def load_table(self, name: str) -> Table:
         """Load a table."""
+        ...
+
+    def load_view(self, name: str) -> View:
+        """Load a view."""
         ...
 
     def table_exists(self, name: str) -> bool:

@@ -6,20 +6,25 @@ Every table is loaded once per query, so that all its uses in the query read the
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
 from skerry.catalog.metadata_tables import MetadataTable, QueryCatalog, load_relation
-from skerry.errors import MissingDependencyError, SchemaError, SkerryError
+from skerry.catalog.names import parts_of
+from skerry.catalog.view import DIALECT, View, ViewDefinition
+from skerry.errors import MissingDependencyError, NotFoundError, SchemaError, SkerryError
 from skerry.planner.explanation import QueryPlan, SelectPlan
 from skerry.planner.joins import JoinGraph
 from skerry.planner.ordering import JoinPlan, plan_joins
-from skerry.planner.query import Block, Query, Source, TableUse, parse_query
+from skerry.planner.query import Block, Query, Source, parse_query
 from skerry.planner.relations import EXACTLY_ONE, Estimate, Relation, row_bytes
 from skerry.planner.selectivity import ASSUMED_EQUALITY, ASSUMED_RANGE, selectivity
+from skerry.planner.tables import TableUse, ViewText
 from skerry.table.predicate import parse
 from skerry.table.rows.schema import leaf, leaves
 from skerry.table.statistics.column_statistics import ColumnStatistics
@@ -27,7 +32,7 @@ from skerry.table.statistics.column_statistics import ColumnStatistics
 if TYPE_CHECKING:
     from skerry.table.table import Table
 
-__all__ = ["QueryPlanning", "explain_query", "plan_table_joins", "run_query"]
+__all__ = ["QueryPlanning", "explain_query", "plan_table_joins", "run_query", "view_schema"]
 
 _UNKNOWN_ROWS = 1000.0
 _ASSUMED_SUBQUERY = 0.5
@@ -66,6 +71,32 @@ class QueryPlanning:
     def schema(self, name: str) -> pa.Schema:
         """A table's columns."""
         return self.table(name).schema
+
+    def relation_of(self, name: str) -> pa.Schema | ViewText:
+        """The columns of a table, or a view.
+
+        Raises:
+            NotFoundError: There is neither.
+        """
+        try:
+            return self.schema(name)
+        except NotFoundError as error:
+            if error.location is not None or (view := self._view(name)) is None:
+                raise
+            return view
+
+    def _view(self, name: str) -> ViewText | None:
+        try:
+            view = self._catalog.load_view(name)
+        except NotFoundError as error:
+            if error.location is not None:
+                raise
+            return None
+        sql, dialect = view.query_for(DIALECT)
+        namespace = view.definition.namespace
+        return ViewText(
+            name, sql, dialect, view.schema.names, parts_of(namespace) if namespace else (), view.catalog_names
+        )
 
     def scan(self, use: TableUse) -> Any:
         """Scan a table for one of its uses in the query."""
@@ -170,12 +201,23 @@ def explain_query(catalog: QueryCatalog, sql: str) -> QueryPlan:
 
 def run_query(catalog: QueryCatalog, sql: str) -> pa.Table:
     """Run a query on DuckDB; see `Catalog.sql`."""
+    planning = QueryPlanning(catalog)
+    query, _ = _plan(planning, sql)
+    with _connected(query, planning) as connection:
+        return _run(connection, query.sql()).rename_columns(query.names)
+
+
+@contextmanager
+def _connected(query: Query, planning: QueryPlanning) -> Iterator[Any]:
+    """DuckDB with the tables of a query, and nothing else.
+
+    Raises:
+        MissingDependencyError: It is not installed.
+    """
     try:
         import duckdb
     except ImportError as error:
         raise MissingDependencyError("sql() needs DuckDB: pip install 'skerry[duckdb]'") from error
-    planning = QueryPlanning(catalog)
-    query, _ = _plan(planning, sql)
     with duckdb.connect(config=_NO_EXTENSIONS) as connection:
         connection.execute(f"SET disabled_optimizers = '{_OPTIMIZERS_OFF}'")
         for use in query.uses:
@@ -183,10 +225,36 @@ def run_query(catalog: QueryCatalog, sql: str) -> pa.Table:
         for setting in _CLOSED:
             connection.execute(f"SET {setting}")
         try:
-            result: pa.Table = connection.sql(query.sql()).to_arrow_table()
+            yield connection
         except duckdb.Error as error:
             raise SkerryError(f"DuckDB refused the query: {error}") from error
-    return result.rename_columns(query.names)
+
+
+def _run(connection: Any, sql: str, limit: int | None = None) -> pa.Table:
+    relation = connection.sql(sql)
+    found: pa.Table = (relation if limit is None else relation.limit(limit)).to_arrow_table()
+    return found
+
+
+def view_schema(catalog: QueryCatalog, name: str, queries: Mapping[str, str], namespace: Sequence[str]) -> pa.Schema:
+    """The columns of a view that is about to be created, as DuckDB tells their types.
+
+    Args:
+        catalog: The catalog.
+        name: The view.
+        queries: Its query by dialect.
+        namespace: The namespace of tables that the query names without one.
+    """
+    now = datetime.fromtimestamp(0, UTC)
+    new = View(
+        name, pa.schema([]), ViewDefinition(0, now, queries, ".".join(namespace)), (), {}, "", "", (catalog.name,)
+    )
+    sql, dialect = new.query_for(DIALECT)
+    planning = QueryPlanning(catalog)
+    query = parse_query(sql, planning.relation_of, ViewText(name, sql, dialect, (), namespace, (catalog.name,)))
+    with _connected(query, planning) as connection:
+        types = _run(connection, query.sql(), limit=0).schema.types
+    return pa.schema(list(zip(query.names, types, strict=True)))
 
 
 def plan_table_joins(
@@ -217,7 +285,7 @@ def plan_table_joins(
 
 def _plan(planning: QueryPlanning, sql: str) -> tuple[Query, QueryPlan]:
     """Plan every SELECT of a query and rewrite its joins in the chosen order."""
-    query = parse_query(sql, planning.schema)
+    query = parse_query(sql, planning.relation_of)
     for use in query.uses:
         planning.need(use)
     results: dict[int, _Result] = {}

@@ -6,13 +6,11 @@ reference, so that every reference has its own columns and conditions.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
-import sqlglot
 from sqlglot import exp
 from sqlglot.errors import OptimizeError, SqlglotError
 from sqlglot.optimizer.qualify import qualify
@@ -20,35 +18,15 @@ from sqlglot.optimizer.scope import traverse_scope
 from sqlglot.optimizer.simplify import simplify
 
 from skerry.errors import FormatError, NotFoundError, SchemaError, SkerryError, UnsupportedError
-from skerry.planner.inputs import check_inputs
 from skerry.planner.ordering import Tree
+from skerry.planner.tables import TableUse, ViewText, invalid_query, parse_tree, resolve_tables
 from skerry.table.predicate import parse
 
-__all__ = ["Block", "Equality", "Query", "Source", "TableUse", "invalid_query", "parse_query"]
+__all__ = ["Block", "Equality", "Query", "Source", "parse_query"]
 
 _DIALECT = "duckdb"
-_ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 Equality = tuple[tuple[str, str], tuple[str, str]]
 """Two columns that are equated, each as the name of its input and its column name."""
-
-
-@dataclass(slots=True)
-class TableUse:
-    """One reference to a table in a query.
-
-    Args:
-        key: The table's name in the executed query.
-        table: Its name in the catalog.
-        schema: Its columns.
-        columns: Those that the query needs, in the order of the schema.
-        where: Conditions that can be evaluated when the table is read.
-    """
-
-    key: str
-    table: str
-    schema: pa.Schema
-    columns: list[str] = field(default_factory=list)
-    where: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -172,37 +150,27 @@ class Query:
         return str(shown.sql(dialect=_DIALECT, pretty=True))
 
 
-def invalid_query(error: Exception) -> FormatError:
-    """The error for what sqlglot cannot parse, without its escape sequences for terminals."""
-    return FormatError(f"not a valid SQL query: {_ESCAPE.sub('', str(error))}")
-
-
-def parse_query(sql: str, schema_of: Callable[[str], pa.Schema]) -> Query:
+def parse_query(sql: str, relation_of: Callable[[str], pa.Schema | ViewText], view: ViewText | None = None) -> Query:
     """Parse a query.
 
     Args:
         sql: A SELECT, possibly with subqueries, CTEs and set operations.
-        schema_of: Returns the schema of a table of the catalog by its dotted name; raises NotFoundError.
+        relation_of: Returns the schema of a table of the catalog by its dotted name, or a view; raises NotFoundError.
+        view: The view whose query it is, if any; it says the dialect.
 
     Raises:
         FormatError: The text is not a valid query.
-        SchemaError: A column does not exist or is ambiguous.
+        SchemaError: A column does not exist or is ambiguous, or a view refers to itself.
         UnsupportedError: It is another statement, or a table's columns differ only in case.
     """
     try:
-        statements = [tree for tree in sqlglot.parse(sql, dialect=_DIALECT) if tree is not None]
-        if len(statements) != 1:
-            raise FormatError(f"expected one query, found {len(statements)} statements")
-        tree: Any = statements[0]
-        if not isinstance(tree, exp.Query):
-            raise UnsupportedError(f"expected a query, found {tree.key.upper()}")
-        check_inputs(tree)
+        tree = parse_tree(sql, _DIALECT if view is None else view.dialect)
         written = None if tree.is_star else [projection.copy() for projection in tree.selects]
-        uses = _resolve_tables(tree, schema_of)
+        uses, views = resolve_tables(tree, relation_of, view)
         known = {use.key: {name.lower(): "TEXT" for name in use.schema.names} for use in uses}
         tree = qualify(tree, schema=known, dialect=_DIALECT)
         blocks = _blocks(tree, {use.key: use for use in uses})
-        query = Query(tree, uses, blocks, _result_names(tree, blocks, written))
+        query = Query(tree, uses, blocks, _result_names(tree, blocks, written, views))
     except OptimizeError as error:
         raise SchemaError(f"{error}") from None
     except SqlglotError as error:
@@ -216,12 +184,17 @@ def parse_query(sql: str, schema_of: Callable[[str], pa.Schema]) -> Query:
     return query
 
 
-def _result_names(tree: Any, blocks: Sequence[Block], written: Sequence[Any] | None) -> list[str]:
-    """The names of the result's columns: the alias, else the table's column, else the expression."""
+def _result_names(
+    tree: Any, blocks: Sequence[Block], written: Sequence[Any] | None, views: Sequence[ViewText]
+) -> list[str]:
+    """The names of the result's columns: the alias, else the column of the table or view, else the expression."""
     first = tree
     while not isinstance(first, exp.Select):
         first = first.this
-    outputs: Mapping[str, tuple[str, str]] = next((block.outputs for block in blocks if block.select is first), {})
+    block = next((block for block in blocks if block.select is first), None)
+    outputs: Mapping[str, tuple[str, str]] = {} if block is None else block.outputs
+    tables = set() if block is None else {source.name for source in block.sources if source.use is not None}
+    spelled = {name.lower(): name for view in views for name in view.columns}
     names = []
     for number, projection in enumerate(first.selects):
         alias = projection.alias_or_name
@@ -230,33 +203,11 @@ def _result_names(tree: Any, blocks: Sequence[Block], written: Sequence[Any] | N
             names.append(given.alias)
         elif given is not None and not isinstance(given, exp.Column):
             names.append(given.sql(dialect=_DIALECT))
+        elif alias in outputs and outputs[alias][0] in tables:
+            names.append(outputs[alias][1])
         else:
-            names.append(outputs[alias][1] if alias in outputs else alias)
+            names.append(spelled.get(alias, alias))
     return names
-
-
-def _resolve_tables(tree: Any, schema_of: Callable[[str], pa.Schema]) -> list[TableUse]:
-    """Give every table of the catalog its key; names of CTEs stay."""
-    ctes = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
-    prefix = "skerry_"
-    while any(name.startswith(prefix) for name in ctes):
-        prefix += "_"
-    uses: list[TableUse] = []
-    for table in list(tree.find_all(exp.Table)):
-        name = ".".join(part.name for part in table.parts)
-        if not table.args.get("db") and name.lower() in ctes:
-            continue
-        schema = schema_of(name)
-        if len({column.lower() for column in schema.names}) < len(schema.names):
-            raise UnsupportedError(f"columns of {name} differ only in case, which SQL does not distinguish")
-        use = TableUse(f"{prefix}{len(uses)}", name, schema)
-        uses.append(use)
-        if not table.alias:
-            table.set("alias", exp.TableAlias(this=table.this.copy()))
-        for part in ("db", "catalog"):
-            table.set(part, None)
-        table.set("this", exp.to_identifier(use.key))
-    return uses
 
 
 def _blocks(tree: Any, uses: Mapping[str, TableUse]) -> list[Block]:

@@ -22,9 +22,19 @@ if TYPE_CHECKING:
     from skerry.iceberg.metadata.sort_order import SortOrder
     from skerry.iceberg.metadata.table_metadata import TableMetadata
     from skerry.iceberg.metadata.table_updates import TableUpdate
+    from skerry.iceberg.metadata.view_metadata import ViewMetadata, ViewVersion
     from skerry.table.owned_files import OwnedFiles
 
-__all__ = ["CatalogTable", "IcebergCatalog", "Identifier", "MetadataWrite", "NewIcebergTable", "TableCommit"]
+__all__ = [
+    "CatalogTable",
+    "CatalogView",
+    "IcebergCatalog",
+    "Identifier",
+    "MetadataWrite",
+    "NewIcebergTable",
+    "NewView",
+    "TableCommit",
+]
 
 Identifier = tuple[str, ...]
 """The parts of a name: of a namespace, or of a table's namespace and then its own."""
@@ -64,6 +74,36 @@ class NewIcebergTable:
     sort_order: SortOrder
     location: str | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class NewView:
+    """A definition of a view.
+
+    Args:
+        schema: Its columns.
+        version: The queries, and the namespace in which they find tables; its numbers are chosen by the catalog.
+        properties: Properties, added to those that the view has.
+    """
+
+    schema: Schema
+    version: ViewVersion
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogView:
+    """One state of a view, as its catalog gave it.
+
+    Args:
+        identifier: Namespace parts and the view's name.
+        metadata: Its metadata.
+        metadata_location: The metadata file.
+    """
+
+    identifier: Identifier
+    metadata: ViewMetadata
+    metadata_location: str
 
 
 @dataclass
@@ -305,6 +345,72 @@ class IcebergCatalog(ABC):
             f"catalog {self.name!r} changes one table at a time and cannot publish changes of several as one: a "
             "folder, SQLite, PostgreSQL, or a REST server that offers transactions can"
         )
+
+    # ---- views; a catalog that has none refuses to change them ----
+
+    def list_views(self, namespace: Identifier) -> list[Identifier]:
+        """The views of a namespace.
+
+        Raises:
+            NotFoundError: There is no such namespace.
+        """
+        return []
+
+    def load_view(self, identifier: Identifier) -> CatalogView:
+        """Load a view's newest state.
+
+        Raises:
+            FormatError: Its metadata is corrupt.
+            NotFoundError: There is no view of that name.
+        """
+        raise NotFoundError(f"no view {'.'.join(identifier)!r}")
+
+    def create_view(self, identifier: Identifier, new: NewView) -> CatalogView:
+        """Create a view in a namespace that exists.
+
+        Raises:
+            AlreadyExistsError: There is a table or view of that name.
+            CommitUnknownError: It may or may not have been done.
+            NotFoundError: There is no such namespace.
+            UnsupportedError: The catalog has no views.
+        """
+        raise self._without_views()
+
+    def replace_view(self, view: CatalogView, new: NewView) -> CatalogView:
+        """Give a view another definition; older ones are kept as versions.
+
+        Args:
+            view: The state that the definition replaces.
+            new: The definition.
+
+        Raises:
+            CommitUnknownError: It may or may not have been done.
+            ConflictError: Another process has changed the view.
+            NotFoundError: There is no such view.
+        """
+        raise self._without_views()
+
+    def rename_view(self, identifier: Identifier, to: Identifier) -> None:
+        """Rename a view.
+
+        Raises:
+            AlreadyExistsError: The new name is taken.
+            CommitUnknownError: It may or may not have been done.
+            NotFoundError: There is no such view, or no such namespace to move to.
+        """
+        raise self._without_views()
+
+    def drop_view(self, identifier: Identifier) -> None:
+        """Remove a view from the catalog; its files stay.
+
+        Raises:
+            CommitUnknownError: It may or may not have been done.
+            NotFoundError: There is no such view.
+        """
+        raise self._without_views()
+
+    def _without_views(self) -> UnsupportedError:
+        return UnsupportedError(f"views are not supported in this kind of catalog ({type(self).__name__})")
 
     def storage_of(self, table: CatalogTable) -> Storage:
         """Access to a table's files, with the options of the catalog and what it gave for the table.

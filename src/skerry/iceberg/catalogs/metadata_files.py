@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from skerry.iceberg.metadata.requirements import TableRequirement
     from skerry.iceberg.metadata.table_updates import TableUpdate
 
-__all__ = ["metadata_after", "new_metadata_location", "read_metadata", "write_metadata"]
+__all__ = ["metadata_after", "metadata_name", "new_metadata_location", "read_metadata", "write_metadata"]
 
+_SUFFIX: Final = ".metadata.json"
 _VERSION: Final = re.compile(r"(\d{1,18})-[0-9a-fA-F-]{36}(?:\.\w+)?\.metadata\.json(?:\.\w+)?")
 
 
@@ -49,13 +50,23 @@ def write_metadata(storage: Storage, location: str, metadata: TableMetadata) -> 
 
 
 def new_metadata_location(metadata: TableMetadata, predecessor: str | None = None) -> str:
-    """The name of a table's next metadata file: its folder, a number one higher than the last, a unique name."""
+    """The location of a table's next metadata file."""
     folder = metadata.properties.get("write.metadata.path") or join(metadata.location, "metadata")
+    codec = metadata.properties.get("write.metadata.compression-codec", "none").strip().lower()
+    suffix = GZIP_SUFFIX if codec == "gzip" else _SUFFIX
+    return join(folder.rstrip("/"), metadata_name(predecessor, suffix))
+
+
+def metadata_name(predecessor: str | None, suffix: str = _SUFFIX) -> str:
+    """The name of the next metadata file: a number one higher than the last, and unique.
+
+    Args:
+        predecessor: The last metadata file; None if there is none.
+        suffix: How the name ends.
+    """
     found = None if predecessor is None else _VERSION.fullmatch(predecessor.rpartition("/")[2])
     number = int(found[1]) + 1 if found is not None else 0
-    codec = metadata.properties.get("write.metadata.compression-codec", "none").strip().lower()
-    suffix = GZIP_SUFFIX if codec == "gzip" else ".metadata.json"
-    return join(folder.rstrip("/"), f"{number:05d}-{uuid.uuid4()}{suffix}")
+    return f"{number:05d}-{uuid.uuid4()}{suffix}"
 
 
 def metadata_after(

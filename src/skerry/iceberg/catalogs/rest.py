@@ -18,12 +18,15 @@ from skerry.errors import (
     SkerryError,
     UnsupportedError,
 )
+from skerry.iceberg.catalogs import rest_views
 from skerry.iceberg.catalogs.base import (
     CatalogTable,
+    CatalogView,
     IcebergCatalog,
     Identifier,
     MetadataWrite,
     NewIcebergTable,
+    NewView,
     TableCommit,
 )
 from skerry.iceberg.catalogs.rest_credentials import VendedCredentials, vended_options
@@ -107,11 +110,15 @@ class RestCatalog(IcebergCatalog):
 
     def list_tables(self, namespace: Identifier) -> list[Identifier]:
         """The tables of a namespace."""
+        return self._identifiers(_TABLES, namespace)
+
+    def _identifiers(self, endpoint: str, namespace: Identifier) -> list[Identifier]:
+        """The tables or views of a namespace."""
         found: list[Identifier] = []
-        for entry in self._pages(_TABLES, "identifiers", {}, self._names(namespace)):
+        for entry in self._pages(endpoint, "identifiers", {}, self._names(namespace)):
             name = entry.get("name") if isinstance(entry, dict) else None
             if not isinstance(name, str):
-                raise self._server.nonsense("a table has no name")
+                raise self._server.nonsense("a table or view has no name")
             found.append((*namespace, name))
         return found
 
@@ -269,6 +276,38 @@ class RestCatalog(IcebergCatalog):
                 raise ConflictError(error.message, location=name) from error
             error.location = error.location or name
             raise
+
+    # ---- views ----
+
+    def list_views(self, namespace: Identifier) -> list[Identifier]:
+        """The views of a namespace; none of a server without views."""
+        return self._identifiers(rest_views.VIEWS, namespace) if rest_views.offers_views(self._server) else []
+
+    def load_view(self, identifier: Identifier) -> CatalogView:
+        """Load a view's newest state."""
+        return rest_views.load_view(self._server, identifier, self._view_names(identifier))
+
+    def create_view(self, identifier: Identifier, new: NewView) -> CatalogView:
+        """Create a view in a namespace that exists."""
+        return rest_views.create_view(self._server, identifier, self._names(identifier[:-1]), new)
+
+    def replace_view(self, view: CatalogView, new: NewView) -> CatalogView:
+        """Give a view another definition."""
+        return rest_views.replace_view(self._server, view, self._view_names(view.identifier), new)
+
+    def rename_view(self, identifier: Identifier, to: Identifier) -> None:
+        """Rename a view."""
+        rest_views.rename_view(self._server, identifier, to)
+
+    def drop_view(self, identifier: Identifier) -> None:
+        """Remove a view from the catalog."""
+        try:
+            self._server.call("DELETE", rest_views.VIEW, names=self._view_names(identifier))
+        except NotFoundError:
+            raise NotFoundError(f"no view {'.'.join(identifier)!r}") from None
+
+    def _view_names(self, identifier: Identifier) -> dict[str, str]:
+        return {**self._names(identifier[:-1]), "view": quote(identifier[-1], safe="")}
 
     def _table(self, identifier: Identifier, found: Any) -> CatalogTable:
         """The table of an answer, with the credentials that it has for its files."""

@@ -49,6 +49,17 @@ _NO_ENDPOINTS: Final = frozenset(
     }
 )
 """What a server offers that does not say so."""
+_VIEW_ENDPOINTS: Final = frozenset(
+    {
+        "GET /v1/{prefix}/namespaces/{namespace}/views",
+        "GET /v1/{prefix}/namespaces/{namespace}/views/{view}",
+        "POST /v1/{prefix}/namespaces/{namespace}/views",
+        "POST /v1/{prefix}/namespaces/{namespace}/views/{view}",
+        "DELETE /v1/{prefix}/namespaces/{namespace}/views/{view}",
+        "POST /v1/{prefix}/views/rename",
+    }
+)
+"""What it offers as well if the property `view-endpoints-supported` says so, as in Iceberg Java."""
 _EXPIRED: Final = (401, 419)
 _TIMED_OUT: Final = 408
 _TOO_MANY: Final = 429
@@ -92,7 +103,8 @@ class RestServer:
                 location=self._where,
             )
         endpoints = found.get("endpoints")
-        self._endpoints = _NO_ENDPOINTS
+        has_views = str(self.properties.get("view-endpoints-supported", "")).strip().lower() == "true"
+        self._endpoints = _NO_ENDPOINTS | _VIEW_ENDPOINTS if has_views else _NO_ENDPOINTS
         if isinstance(endpoints, list) and endpoints:
             self._endpoints = frozenset(" ".join(str(text).split()) for text in endpoints)
         self._key_lifetime_s = key_lifetime_s(found.get("idempotency-key-lifetime"))

@@ -9,15 +9,18 @@ Spec: Iceberg spec, Metastore Tables.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 from skerry.errors import AlreadyExistsError, CatalogLockedError, NotFoundError, SchemaError
+from skerry.iceberg.catalogs import sql_views
 from skerry.iceberg.catalogs.base import (
     CatalogTable,
+    CatalogView,
     IcebergCatalog,
     Identifier,
     MetadataWrite,
     NewIcebergTable,
+    NewView,
     TableCommit,
 )
 from skerry.iceberg.catalogs.metadata_files import (
@@ -26,10 +29,11 @@ from skerry.iceberg.catalogs.metadata_files import (
     read_metadata,
     write_metadata,
 )
+from skerry.iceberg.catalogs.sending import Sending
 from skerry.iceberg.catalogs.sql_database import SqlDatabase
 from skerry.iceberg.catalogs.sql_tables import NewLocation, SqlTables, open_tables
 from skerry.storage import Storage, join
-from skerry.table.owned_files import OwnedFiles, PublishStep, owned_files
+from skerry.table.owned_files import owned_files
 
 if TYPE_CHECKING:
     from skerry.iceberg.metadata.requirements import TableRequirement
@@ -143,7 +147,7 @@ class SqlCatalog(IcebergCatalog):
         with owned_files(storage) as files:
             files.add(location)
             write_metadata(storage, location, metadata)
-            with _Sending(files) as sending:
+            with Sending(files) as sending:
                 self._tables.add_table(*_key(identifier), location, sending)
         return CatalogTable(identifier, metadata, location)
 
@@ -218,8 +222,43 @@ class SqlCatalog(IcebergCatalog):
                 write.may_have_effect = False
             raise
 
+    # ---- views ----
+
+    def list_views(self, namespace: Identifier) -> list[Identifier]:
+        """The views of a namespace; none in a database whose rows do not say what they are."""
+        if not self.namespace_exists(namespace):
+            raise NotFoundError(f"no namespace {'.'.join(namespace)!r}")
+        if not self._tables.has_types:
+            return []
+        return [(*namespace, name) for _, name, _ in self._tables.views.tables(".".join(namespace))]
+
+    def load_view(self, identifier: Identifier) -> CatalogView:
+        """Load a view's newest state."""
+        if not self._tables.has_types:
+            raise NotFoundError(f"no view {'.'.join(identifier)!r}")
+        return sql_views.load_view(self._tables.views, self._storage(), identifier)
+
+    def create_view(self, identifier: Identifier, new: NewView) -> CatalogView:
+        """Create a view in a namespace that exists."""
+        views = self._tables.views
+        if self.table_exists(identifier):
+            raise AlreadyExistsError(f"table {'.'.join(identifier)!r} already exists")
+        return sql_views.create_view(views, self._storage(), identifier, self._default_location(identifier), new)
+
+    def replace_view(self, view: CatalogView, new: NewView) -> CatalogView:
+        """Give a view another definition."""
+        return sql_views.replace_view(self._tables.views, self._storage(), view, new)
+
+    def rename_view(self, identifier: Identifier, to: Identifier) -> None:
+        """Rename a view."""
+        self._tables.views.rename_table(*_key(identifier), *_key(to))
+
+    def drop_view(self, identifier: Identifier) -> None:
+        """Remove a view from the catalog; its files stay."""
+        self._tables.views.remove_table(*_key(identifier))
+
     def _default_location(self, identifier: Identifier) -> str:
-        """The folder of a new table: in that of its namespace, or of the warehouse."""
+        """The folder of a new table or view: in that of its namespace, or of the warehouse."""
         namespace, name = _key(identifier)
         folder = self.namespace_properties(identifier[:-1]).get("location")
         if folder:
@@ -241,29 +280,6 @@ class SqlCatalog(IcebergCatalog):
     def close(self) -> None:
         """Close idle connections."""
         self.database.close()
-
-
-class _Sending:
-    """A change to the database that names a metadata file: once it is sent, the file is kept unless it failed.
-
-    Args:
-        files: Owns the file.
-    """
-
-    def __init__(self, files: OwnedFiles) -> None:
-        self._files = files
-        self._step: PublishStep | None = None
-
-    def __call__(self) -> None:
-        """Note that the change is about to be sent."""
-        self._step = PublishStep((), self._files)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not None and issubclass(kind, CatalogLockedError) and self._step is not None:
-            self._step.withdraw()
 
 
 def _key(identifier: Identifier) -> tuple[str, str]:

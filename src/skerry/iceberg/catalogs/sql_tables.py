@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
-from skerry.errors import AlreadyExistsError, ConflictError, NotFoundError, SchemaError, StorageError
+from skerry.errors import AlreadyExistsError, ConflictError, NotFoundError, SchemaError, StorageError, UnsupportedError
 from skerry.iceberg.catalogs.sql_database import SqlConnection, SqlDatabase
 
 __all__ = ["NewLocation", "SqlTables", "open_tables"]
@@ -63,20 +63,47 @@ class NewLocation:
 
 @dataclass(frozen=True, slots=True)
 class SqlTables:
-    """The names of one catalog in a database.
+    """The names of the tables, or of the views, of one catalog in a database.
 
     Args:
         database: The database.
         catalog: The catalog's name.
-        has_types: Whether rows say that they are a table or a view.
+        has_types: Whether rows say that they are a table or a view; without, all are tables.
+        kind: `TABLE`, or `VIEW` for the views; what is said of tables below is then true of them.
     """
 
     database: SqlDatabase
     catalog: str
     has_types: bool
+    kind: str = "TABLE"
+
+    @property
+    def views(self) -> SqlTables:
+        """The views of the same catalog.
+
+        Raises:
+            UnsupportedError: Its rows do not say what they are.
+        """
+        if not self.has_types:
+            raise UnsupportedError(
+                "this catalog was created by an older program, and its tables have no column for views: "
+                "connect with schema_version='v1' to add it"
+            )
+        return replace(self, kind="VIEW")
+
+    @property
+    def _noun(self) -> str:
+        return self.kind.lower()
+
+    @property
+    def _taken(self) -> str:
+        return "table" if self.kind == "TABLE" else "table or view"
 
     @property
     def _is_table(self) -> str:
+        """The condition for rows of the kind."""
+        if self.kind != "TABLE":
+            return f" AND iceberg_type = '{self.kind}'"
         return " AND (iceberg_type = 'TABLE' OR iceberg_type IS NULL)" if self.has_types else ""
 
     def namespaces(self) -> set[str]:
@@ -163,7 +190,7 @@ class SqlTables:
                 (self.catalog, namespace, name),
             )
         if not rows or not rows[0][0]:
-            raise NotFoundError(f"no table {f'{namespace}.{name}'!r}")
+            raise NotFoundError(f"no {self._noun} {f'{namespace}.{name}'!r}")
         return str(rows[0][0])
 
     def has_table(self, namespace: str, name: str) -> bool:
@@ -197,7 +224,7 @@ class SqlTables:
             "table_namespace": namespace,
             "table_name": name,
             "metadata_location": location,
-            **({"iceberg_type": "TABLE"} if self.has_types else {}),
+            **({"iceberg_type": self.kind} if self.has_types else {}),
         }
         marks = ", ".join("?" * len(row))
         with self.database.writing(sending) as connection:
@@ -205,7 +232,7 @@ class SqlTables:
             try:
                 connection.change(f"INSERT INTO iceberg_tables ({', '.join(row)}) VALUES ({marks})", list(row.values()))
             except AlreadyExistsError:
-                raise AlreadyExistsError(f"table {f'{namespace}.{name}'!r} already exists") from None
+                raise AlreadyExistsError(f"{self._taken} {f'{namespace}.{name}'!r} already exists") from None
 
     def replace_locations(self, changes: Sequence[NewLocation], sending: Callable[[], None] = lambda: None) -> None:
         """Replace the metadata files of tables, all or none, if each still is `old`.
@@ -228,7 +255,8 @@ class SqlTables:
                     (change.new, change.old, self.catalog, change.namespace, change.name, change.old),
                 )
                 if changed != 1:
-                    raise ConflictError(f"table {f'{change.namespace}.{change.name}'!r} was changed by another process")
+                    name = f"{change.namespace}.{change.name}"
+                    raise ConflictError(f"{self._noun} {name!r} was changed by another process")
 
     def rename_table(self, namespace: str, name: str, to_namespace: str, to_name: str) -> None:
         """Rename a table.
@@ -247,9 +275,9 @@ class SqlTables:
                     (to_namespace, to_name, self.catalog, namespace, name),
                 )
             except AlreadyExistsError:
-                raise AlreadyExistsError(f"table {f'{to_namespace}.{to_name}'!r} already exists") from None
+                raise AlreadyExistsError(f"{self._taken} {f'{to_namespace}.{to_name}'!r} already exists") from None
             if changed != 1:
-                raise NotFoundError(f"no table {f'{namespace}.{name}'!r}")
+                raise NotFoundError(f"no {self._noun} {f'{namespace}.{name}'!r}")
 
     def remove_table(self, namespace: str, name: str) -> None:
         """Remove a table.
@@ -260,7 +288,7 @@ class SqlTables:
         with self.database.writing() as connection:
             statement = f"DELETE FROM iceberg_tables WHERE {_KEY}{self._is_table}"
             if connection.change(statement, (self.catalog, namespace, name)) != 1:
-                raise NotFoundError(f"no table {f'{namespace}.{name}'!r}")
+                raise NotFoundError(f"no {self._noun} {f'{namespace}.{name}'!r}")
 
     def _require_namespace(self, connection: SqlConnection, namespace: str) -> None:
         if not self._has_namespace(connection, namespace):

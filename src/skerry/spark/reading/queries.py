@@ -14,10 +14,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from sqlglot.errors import SqlglotError
 
 import skerry
 from skerry.catalog import Catalog, Table
-from skerry.errors import NotFoundError
+from skerry.catalog.view import View
+from skerry.errors import NotFoundError, SchemaError
+from skerry.planner.tables import invalid_query, parse_tree
 from skerry.spark.reading.pushed_conditions import pushed_conditions
 from skerry.spark.reading.read import TableFrame, read, read_candidates, version_of
 from skerry.spark.reading.table_names import TableReference, is_query, names_by_sqlglot, names_in_plan, not_a_query
@@ -130,45 +133,110 @@ class _Resolved:
 
 
 def _resolve(spark: SparkSession, query: str, catalog: Catalog, namespace: str | None) -> _Resolved:
-    """Replace the catalog's tables in a query by names of their own.
+    """Replace the catalog's tables in a query by names of their own, and its views by their queries.
 
     Raises:
         NotFoundError: Neither Spark nor the catalog has such a table.
+        SchemaError: Views refer to each other.
     """
-    references, inner = _references(spark, query)
-    names: dict[str, str] = {}
-    is_own: dict[str, bool] = {}
-    text, rest = [], 0
-    for reference in sorted(references, key=lambda reference: reference.start):
-        parts = reference.parts
-        if len(parts) == 1:
-            if namespace is None or parts[0].lower() in inner:
+    resolver = _Resolver(spark, catalog)
+    text = resolver.resolve(query, namespace, ())
+    return _Resolved(spark, text, resolver.tables) if resolver.tables else _Resolved(spark, text.format(), {})
+
+
+class _Resolver:
+    """Makes format strings of queries, whose fields are the catalog's tables.
+
+    Args:
+        spark: The session.
+        catalog: The catalog.
+    """
+
+    def __init__(self, spark: SparkSession, catalog: Catalog) -> None:
+        self.tables: dict[str, Table] = {}
+        self._spark = spark
+        self._catalog = catalog
+        self._found: dict[str, str | View] = {}
+        self._is_own: dict[str, bool] = {}
+
+    def resolve(self, query: str, namespace: str | None, views: tuple[View, ...]) -> str:
+        """A query as a format string.
+
+        Args:
+            query: The query.
+            namespace: The namespace of tables named without one.
+            views: The views around it, outer ones first.
+        """
+        references, inner = _references(self._spark, query)
+        text, rest = [], 0
+        for reference in sorted(references, key=lambda reference: reference.start):
+            parts = reference.parts
+            if len(parts) == 1:
+                if namespace is None or parts[0].lower() in inner:
+                    continue
+                parts = (namespace, *parts)
+            elif views and len(parts) > 2 and parts[0] in views[-1].catalog_names:
+                parts = parts[1:]
+            if not self._belongs_here(query[reference.start : reference.stop], views):
                 continue
-            parts = (namespace, *parts)
-        written = query[reference.start : reference.stop]
-        if written not in is_own:
-            is_own[written] = not spark.catalog.tableExists(written)
-        if is_own[written]:
-            field_name = names.setdefault(".".join(parts), f"table_{len(names)}")
             alias = "" if reference.has_alias else " AS `" + parts[-1].replace("`", "``") + "`"
-            text += [_literal(query[rest : reference.start]), "{", field_name, "}", _literal(alias)]
+            text += [_literal(query[rest : reference.start]), self._relation(".".join(parts), views), _literal(alias)]
             rest = reference.stop
-    if not names:
-        return _Resolved(spark, query, {})
-    tables = {field_name: _load(catalog, name) for name, field_name in names.items()}
-    return _Resolved(spark, "".join([*text, _literal(query[rest:])]), tables)
+        return "".join([*text, _literal(query[rest:])])
+
+    def _belongs_here(self, written: str, views: tuple[View, ...]) -> bool:
+        """Whether a name is not one that Spark knows; in a view, names of its own session mean nothing."""
+        if views:
+            return True
+        if written not in self._is_own:
+            self._is_own[written] = not self._spark.catalog.tableExists(written)
+        return self._is_own[written]
+
+    def _relation(self, name: str, views: tuple[View, ...]) -> str:
+        """The field of a table, or the query of a view."""
+        if name not in self._found:
+            self._found[name] = self._load(name)
+        found = self._found[name]
+        if isinstance(found, str):
+            return f"{{{found}}}"
+        if name in (view.name for view in views):
+            raise SchemaError(f"views refer to each other: {' → '.join(view.name for view in (*views, found))}")
+        columns = ", ".join("`" + column.replace("`", "``") + "`" for column in found.schema.names)
+        query = self.resolve(_in_spark(found), found.definition.namespace or None, (*views, found))
+        return f"(SELECT * FROM ({query}) AS `query`({_literal(columns)}))"  # noqa: S608  as the view says
+
+    def _load(self, name: str) -> str | View:
+        """A table, as the name of its field, or a view."""
+        try:
+            table = self._catalog.load_table(name)
+        except NotFoundError as error:
+            if error.location is None and self._catalog.view_exists(name):
+                return self._catalog.load_view(name)
+            raise NotFoundError(f"neither Spark nor the catalog has a table {name}: {error.message}") from None
+        field_name = f"table_{len(self.tables)}"
+        self.tables[field_name] = table
+        return field_name
+
+
+def _in_spark(view: View) -> str:
+    """The query of a view in Spark's SQL, translated if the view has none.
+
+    Raises:
+        FormatError: It cannot be parsed.
+        UnsupportedError: It is in an unknown dialect, or is not one query.
+    """
+    sql, dialect = view.query_for("spark")
+    if dialect == "spark":
+        return sql
+    try:
+        return str(parse_tree(sql, dialect).sql(dialect="spark"))
+    except SqlglotError as error:
+        raise invalid_query(error) from None
 
 
 def _literal(text: str) -> str:
     """Escape a text for a format string."""
     return text.replace("{", "{{").replace("}", "}}")
-
-
-def _load(catalog: Catalog, name: str) -> Table:
-    try:
-        return catalog.load_table(name)
-    except NotFoundError as error:
-        raise NotFoundError(f"neither Spark nor the catalog has a table {name}: {error.message}") from None
 
 
 def _references(spark: SparkSession, query: str) -> tuple[list[TableReference], set[str]]:

@@ -11,7 +11,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from skerry.errors import UnsupportedError
-from skerry.planner.query import invalid_query
+from skerry.planner.tables import invalid_query
 
 __all__ = ["TableReference", "is_query", "names_by_sqlglot", "names_in_plan", "not_a_query"]
 
