@@ -47,14 +47,12 @@ def delete_old_metadata(base: TableState, metadata: TableMetadata, metadata_loca
     if not wanted or properties.get("gc.enabled", "true").strip().lower() != "true":
         return
     log = [entry.metadata_file for entry in metadata.metadata_log]
-    kept = {file_key(location) for location in (*log, metadata_location)}
-    forgotten = [
-        entry.metadata_file
-        for entry in base.metadata.metadata_log
-        if file_key(entry.metadata_file) not in kept and _is_own(base, entry.metadata_file)
-    ]
-    if not forgotten:
+    named = {*log, metadata_location}
+    dropped = [entry.metadata_file for entry in base.metadata.metadata_log if entry.metadata_file not in named]
+    if not dropped:
         return
+    kept = set(map(file_key, named))
+    forgotten = [location for location in dropped if file_key(location) not in kept and _is_own(base, location)]
     released = _released(base.storage, forgotten, log, newest)
     base.storage.delete(forgotten)
     base.storage.delete(location for location in released if _is_own(base, location))
@@ -71,11 +69,12 @@ def _released(storage: Storage, forgotten: list[str], log: list[str], newest: fr
     oldest of the log does not name a file, the later ones do not either.
     """
     named = {path for location in forgotten for path in _named_by(storage, location) or ()} - newest
+    for location in log:
+        named -= _NAMED.find(location) or frozenset()
     if not named:
         return []
     oldest = _named_by(storage, log[0]) if log else frozenset()
     if oldest is None:
         return []
-    still = {file_key(path) for location in log for path in _NAMED.find(location) or ()}
-    still |= {file_key(path) for path in (*oldest, *newest)}
+    still = {file_key(path) for path in (*oldest, *newest)}
     return [path for path in named if file_key(path) not in still]

@@ -144,11 +144,10 @@ def growth(base: TableState, parent: Snapshot | None, change: SampleChange, data
     if known is None or group_sketch_bytes(base.properties):
         return None
     old, metadata = known.pieces, base.metadata
-    whole_bytes = _size_bytes(old.whole)
     is_like_now = (old.schema_id, old.last_column_id) == (metadata.current_schema_id, metadata.last_column_id)
     if not is_like_now or old.missing_files or old.own.sketches or not old.whole.groups:
         return None
-    if whole_bytes < _LEAST_BYTES or whole_bytes * 10 <= data_bytes or _may_expire_soon(base, old.links[0]):
+    if _may_expire_soon(base, old.links[0]):
         return None
     columns = old.whole.columns
     limit = max_groups(base.properties)
@@ -156,7 +155,7 @@ def growth(base: TableState, parent: Snapshot | None, change: SampleChange, data
     if not columns.keys() <= piece.columns.keys():
         return None
     piece = GroupSamples(piece.groups, {id_: _below(piece.columns[id_], columns[id_].theta) for id_ in columns})
-    if 2 * (_size_bytes(piece) + sum(map(_size_bytes, old.added))) > whole_bytes:
+    if not _pays(old, piece, data_bytes):
         return None
     links, paths, added = list(old.links), list(known.paths), list(old.added)
     while added and _file_count(added[-1]) <= _file_count(piece):
@@ -230,6 +229,13 @@ def _paths(base: TableState, pieces: SamplePieces) -> tuple[str, ...] | None:
 def _only_appends(change: SampleChange) -> bool:
     others = change.unsampled_files or change.thinned or change.resketched or change.added_groups.groups
     return bool(change.added) and change.only_adds and not change.same_rows and not others
+
+
+def _pays(old: SamplePieces, piece: GroupSamples, data_bytes: int) -> bool:
+    """Whether a piece is worth it: the whole sample is large, also beside the commit and beside all pieces."""
+    whole_bytes = _size_bytes(old.whole)
+    added_bytes = _size_bytes(piece) + sum(map(_size_bytes, old.added))
+    return whole_bytes >= _LEAST_BYTES and whole_bytes * 10 > data_bytes and 2 * added_bytes <= whole_bytes
 
 
 def _may_expire_soon(base: TableState, whole: Link) -> bool:
