@@ -44,6 +44,7 @@ __all__ = ["GrowingSample", "Growth", "add_sample", "growth"]
 _LEAST_BYTES: Final = 32 << 10
 """Samples of less are written whole."""
 _REMEMBERED_BYTES: Final = 256 << 20
+_MOST_REMEMBERED: Final = 64
 _MAX_AGE_PROPERTY: Final = "history.expire.max-snapshot-age-ms"
 _MAX_AGE_MS: Final = 5 * 86_400_000
 
@@ -113,19 +114,23 @@ class _Remembered:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._samples: OrderedDict[str, GrowingSample] = OrderedDict()
+        self._samples: OrderedDict[str, tuple[GrowingSample, int]] = OrderedDict()
 
     def keep(self, sample: GrowingSample) -> None:
+        size = sample.size_bytes
         with self._lock:
             for path in sample.paths[:-1]:
                 self._samples.pop(path, None)
-            self._samples[sample.paths[-1]] = sample
-            while sum(kept.size_bytes for kept in self._samples.values()) > _REMEMBERED_BYTES:
+            self._samples[sample.paths[-1]] = (sample, size)
+            while (
+                len(self._samples) > _MOST_REMEMBERED
+                or sum(one for _, one in self._samples.values()) > _REMEMBERED_BYTES
+            ):
                 self._samples.popitem(last=False)
 
     def find(self, path: str) -> GrowingSample | None:
         with self._lock:
-            return self._samples.get(path)
+            return self._samples.get(path, (None, 0))[0]
 
 
 _REMEMBERED = _Remembered()
