@@ -7,6 +7,7 @@ import pytest
 
 import skerry
 import skerry.spark
+from skerry.errors import NotFoundError, UnsupportedError
 
 pytestmark = pytest.mark.spark
 
@@ -70,3 +71,19 @@ def test_queries_of_ours_on_spark_resolve_views(both):
     assert sorted(tuple(row) for row in found.collect()) == [("a", 3), ("b", 2), ("c", 4)]
     catalog.create_view("shop.odd", {"duckdb": "SELECT item FROM sales", "trino": "SELECT item FROM sales"})
     assert skerry.spark.sql(session, "SELECT count(*) AS n FROM shop.odd", catalog).first().n == 4
+
+
+def test_a_view_reads_the_catalog_and_nothing_else(both):
+    catalog, session = both
+    duckdb = "SELECT 'x' AS s"
+    for text in ("reflect('java.lang.System', 'getenv')", "`Java_Method` /* now */ ('java.lang.System', 'getenv')"):
+        catalog.create_view("shop.bad", {"spark": f"SELECT {text} AS s", "duckdb": duckdb}, replace=True)
+        with pytest.raises(UnsupportedError, match=r"view 'shop\.bad' calls .*: views cannot call Java"):
+            skerry.spark.sql(session, "SELECT * FROM shop.bad", catalog)
+    catalog.create_view("shop.bad", {"spark": "SELECT * FROM text.`/etc/passwd`", "duckdb": duckdb}, replace=True)
+    with pytest.raises(NotFoundError):
+        skerry.spark.sql(session, "SELECT * FROM shop.bad", catalog)
+    session.sql("SELECT 'of the session' AS s").createOrReplaceTempView("mine")
+    catalog.create_view("shop.bad", {"spark": "SELECT * FROM mine", "duckdb": duckdb}, replace=True)
+    with pytest.raises(NotFoundError, match=r"shop\.mine"):
+        skerry.spark.sql(session, "SELECT * FROM shop.bad", catalog)

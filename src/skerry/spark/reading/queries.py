@@ -8,18 +8,21 @@ files without matching rows are then left out, and the query is built again over
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import sqlglot
 from pyspark.sql import DataFrame, SparkSession
 from sqlglot.errors import SqlglotError
+from sqlglot.tokens import TokenType
 
 import skerry
 from skerry.catalog import Catalog, Table
 from skerry.catalog.view import View
-from skerry.errors import NotFoundError, SchemaError
+from skerry.errors import NotFoundError, SchemaError, UnsupportedError
 from skerry.planner.tables import invalid_query, parse_tree
 from skerry.spark.reading.pushed_conditions import pushed_conditions
 from skerry.spark.reading.read import TableFrame, read, read_candidates, version_of
@@ -28,6 +31,9 @@ from skerry.spark.runtime.jvm import is_classic
 from skerry.spark.runtime.settings import FIELD_ID_SETTING, OPTIMIZER_SETTING
 
 __all__ = ["sql"]
+
+_CALLS_JAVA = ("java_method", "reflect", "try_reflect")
+"""Functions of Spark that call any static Java method."""
 
 _KEPT = 64
 """Tables, and parts of tables, whose frames are cached between queries."""
@@ -221,17 +227,22 @@ class _Resolver:
 def _in_spark(view: View) -> str:
     """The query of a view in Spark's SQL, translated if the view has none.
 
+    Whoever runs a query has written it, or knows who has; a view may be anybody's. So it must not call Java.
+
     Raises:
         FormatError: It cannot be parsed.
-        UnsupportedError: It is in an unknown dialect, or is not one query.
+        UnsupportedError: It is in an unknown dialect, is not one query, or calls Java.
     """
     sql, dialect = view.query_for("spark")
-    if dialect == "spark":
-        return sql
     try:
-        return str(parse_tree(sql, dialect).sql(dialect="spark"))
+        text = sql if dialect == "spark" else str(parse_tree(sql, dialect).sql(dialect="spark"))
+        tokens = sqlglot.tokenize(text, read="spark")
     except SqlglotError as error:
         raise invalid_query(error) from None
+    for token, following in itertools.pairwise(tokens):
+        if token.text.lower() in _CALLS_JAVA and following.token_type is TokenType.L_PAREN:
+            raise UnsupportedError(f"view {view.name!r} calls {token.text}: views cannot call Java")
+    return text
 
 
 def _literal(text: str) -> str:
