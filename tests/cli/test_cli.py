@@ -231,6 +231,18 @@ def test_stats_in_a_narrow_terminal_cut_no_number(look):
     assert re.search(r"^ *n +30 +30 +30 +0", shown, re.MULTILINE)
 
 
+@pytest.mark.parametrize("width", [20, 60, 73, 80, 200])
+def test_stats_show_all_columns_whatever_the_width(look, run, tmp_path, width):
+    rows = pa.table({"identifier": [1, 2], "carrier_name": ["Alaska Airlines Inc.", "Virgin America"]})
+    skerry.connect(tmp_path).create_table("a.t", rows.schema).append(rows)
+    shown = look("stats", "a.t", "-w", str(tmp_path), width=width)
+    header, identifier = shown.splitlines()[1], shown.splitlines()[3]
+    assert header.split()[-3:] == ["min", "max", "freshness"]
+    assert identifier.split()[-1] == "fresh"
+    assert max(map(len, shown.splitlines())) <= max(width, 73)
+    assert "Alaska Airlines" in shown or width < 80
+
+
 # ---- scan ----
 
 

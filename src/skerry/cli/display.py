@@ -140,15 +140,31 @@ def _print_table(records: Sequence[Record], fields: Sequence[Field], title: str,
         [Text(field.show(record.get(field.key)), style=field.style(record)) for record in records] for field in fields
     ]
     columns = [(field, cells) for field, cells in zip(fields, shown, strict=True) if not records or any(cells)]
-    for field, cells in columns:
+    widest = [max(cell_len(field.title), *(cell.cell_len for cell in cells), 0) for field, cells in columns]
+    least = [
+        cell_len(field.title) if field.flexible else most for (field, _), most in zip(columns, widest, strict=True)
+    ]
+    console = Console(highlight=False)
+    margins = 2 * len(columns) + 1
+    console.width = max(console.width, sum(least) + margins)
+    widths = _widths(least, widest, console.width - margins)
+    for (field, _), width in zip(columns, widths, strict=True):
         justify: Literal["left", "right"] = "right" if field.right else "left"
-        widest = max(cell_len(field.title), *(cell.cell_len for cell in cells), 0)
-        least = cell_len(field.title) if field.flexible else widest
-        table.add_column(field.title, justify=justify, min_width=least, overflow="fold")
+        table.add_column(field.title, justify=justify, width=width, overflow="fold")
     for row in zip(*(cells for _, cells in columns), strict=True):
         table.add_row(*row)
-    console = Console(highlight=False)
-    console.width = max(console.width, sum(column.min_width or 0 for column in table.columns) + 2 * len(columns) + 2)
     console.print(table)
     if note:
         console.print(note, style="dim")
+
+
+def _widths(least: Sequence[int], widest: Sequence[int], room: int) -> list[int]:
+    """The widths of columns: what they need at least, and of the rest what they can use, the modest ones first."""
+    widths = list(least)
+    wanting = sorted((most - few, number) for number, (few, most) in enumerate(zip(least, widest, strict=True)))
+    rest = room - sum(least)
+    for position, (more, number) in enumerate(wanting):
+        given = min(more, rest // (len(wanting) - position))
+        widths[number] += given
+        rest -= given
+    return widths
