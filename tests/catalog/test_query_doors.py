@@ -6,6 +6,7 @@ import pytest
 import skerry
 from skerry.errors import NotFoundError, SkerryError, UnsupportedError
 from skerry.planner import query as planner
+from skerry.planner import tables
 
 
 @pytest.fixture(scope="module")
@@ -109,6 +110,6 @@ def test_lists_laterals_and_names_like_ours_still_work(catalog):
 
 
 def test_a_query_that_sqlglot_does_not_foresee_ends_in_our_error(catalog, monkeypatch):
-    monkeypatch.setattr(planner, "check_inputs", lambda tree: {}["unforeseen"])
+    monkeypatch.setattr(tables, "check_inputs", lambda tree: {}["unforeseen"])
     with pytest.raises(UnsupportedError, match="the query cannot be planned: KeyError"):
         catalog.sql("SELECT 1 FROM n.t")

@@ -117,8 +117,9 @@ def test_a_long_scan_outlives_its_credentials():
         while len(set(seen)) < 3 and time.monotonic() < end:
             assert storage.read("s3://bucket/lake/t/x") == b"hello"
             time.sleep(0.02)
-        assert len(server.seen("GET", "/tables/t/credentials")) == vending.number - 1 == 2
-    assert set(seen) == {"token-1", "token-2", "token-3"}
+        assert len(server.seen("GET", "/tables/t/credentials")) == vending.number - 1 >= 2
+    assert set(seen) <= {f"token-{number}" for number in range(1, vending.number + 1)}
+    assert len(set(seen)) >= 3
 
 
 @pytest.mark.parametrize("offered", [OFFERED, OFFERED[:1]], ids=["credentials", "table"])

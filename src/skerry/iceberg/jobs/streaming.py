@@ -92,8 +92,7 @@ class CommitTask:
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The changes."""
         metadata = read_table_metadata(self.storage, self.metadata_location)
-        handle: Any = None  # only needed for commits
-        state = TableState(self.table, metadata, self.metadata_location, self.storage, handle)
+        state = TableState(self.table, metadata, self.metadata_location, self.storage)
         snapshot = state.snapshot_by_id(self.snapshot_id)
         parent = state.snapshot_by_id(snapshot.parent_snapshot_id) if snapshot.parent_snapshot_id is not None else None
         found = Changes(
