@@ -11,7 +11,15 @@ import pyarrow as pa
 import pytest
 
 import skerry
-from skerry.errors import AlreadyExistsError, FormatError, NotFoundError, SchemaError, SkerryError, UnsupportedError
+from skerry.errors import (
+    AlreadyExistsError,
+    FormatError,
+    MissingDependencyError,
+    NotFoundError,
+    SchemaError,
+    SkerryError,
+    UnsupportedError,
+)
 
 SCHEMA = pa.schema([("k", pa.int64())])
 
@@ -217,3 +225,9 @@ def test_register_a_table_that_exists_as_files(tmp_path):
     assert registered.statistics()["k"].freshness.is_fresh
     with pytest.raises(AlreadyExistsError):
         other.register_table("c.d", table.metadata_location)
+
+
+@pytest.mark.parametrize("scheme", ["mysql", "mysql+pymysql"])
+def test_mysql_without_its_driver_says_what_to_install(tmp_path, scheme):
+    with pytest.raises(MissingDependencyError, match=r"pip install mysqlclient for mysql://, or pip install pymysql"):
+        skerry.connect(f"{scheme}://u:secret@127.0.0.1:1/d", warehouse=f"file://{tmp_path}")

@@ -19,6 +19,7 @@ from pyiceberg.exceptions import (
     NamespaceNotEmptyError,
     NoSuchNamespaceError,
     NoSuchTableError,
+    NotInstalledError,
     ServerError,
     TableAlreadyExistsError,
     UnauthorizedError,
@@ -30,6 +31,7 @@ from skerry.errors import (
     AlreadyExistsError,
     CommitUnknownError,
     ConflictError,
+    MissingDependencyError,
     NotFoundError,
     SkerryError,
     StorageError,
@@ -64,12 +66,20 @@ def _load(name: str, properties: Mapping[str, Any]) -> Catalog:
     """PyIceberg's object of a catalog, which reads and writes files through our storage.
 
     Raises:
+        MissingDependencyError: It needs a library that is not installed.
         SkerryError: PyIceberg cannot open it.
     """
     try:
         return install(load_catalog(name, **{**FILE_IO, **properties}))
     except SkerryError:
         raise
+    except NotInstalledError as error:
+        if not str(properties.get("uri", "")).startswith("mysql"):
+            raise MissingDependencyError(f"cannot open catalog {name!r}: {error}") from error
+        raise MissingDependencyError(
+            "a catalog in MySQL needs a driver of SQLAlchemy: pip install mysqlclient for mysql://, or pip install "
+            "pymysql for mysql+pymysql://"
+        ) from error
     except Exception as error:
         location = redact(str(properties.get("uri", name)))
         raise SkerryError(
