@@ -111,28 +111,28 @@ def test_tables_of_a_rest_catalog_change_their_format(rest_catalog, s3_server):
 
 def keep_views(catalog, versions=2):
     """Views are created, read, replaced, renamed and dropped."""
-    catalog.create_table("life.birds", SCHEMA).append(rows(0, 20))
+    catalog.create_table("aviary.birds", SCHEMA).append(rows(0, 20))
     view = catalog.create_view(
-        "life.words", "SELECT s AS word, count(*) AS n FROM birds GROUP BY s", properties={"a": "b"}
+        "aviary.words", "SELECT s AS word, count(*) AS n FROM birds GROUP BY s", properties={"a": "b"}
     )
-    assert (view.schema.names, view.properties["a"], catalog.list_views()) == (["word", "n"], "b", ["life.words"])
-    assert catalog.sql("SELECT sum(n)::BIGINT AS n FROM life.words").to_pylist() == [{"n": 20}]
+    assert (view.schema.names, view.properties["a"], catalog.list_views()) == (["word", "n"], "b", ["aviary.words"])
+    assert catalog.sql("SELECT sum(n)::BIGINT AS n FROM aviary.words").to_pylist() == [{"n": 20}]
     with pytest.raises(AlreadyExistsError, match="already exists"):
-        catalog.create_view("life.words", "SELECT 1 AS one")
+        catalog.create_view("aviary.words", "SELECT 1 AS one")
     with pytest.raises(AlreadyExistsError, match="already exists"):
-        catalog.create_view("life.birds", "SELECT 1 AS one")
+        catalog.create_view("aviary.birds", "SELECT 1 AS one")
     again = catalog.create_view(
-        "life.words", {"spark": "SELECT 1L AS one", "duckdb": "SELECT 1::BIGINT AS one"}, replace=True
+        "aviary.words", {"spark": "SELECT 1L AS one", "duckdb": "SELECT 1::BIGINT AS one"}, replace=True
     )
     assert again.queries.keys() == {"spark", "duckdb"}
     assert [version.queries.keys() for version in again.history] == [{"duckdb"}, {"spark", "duckdb"}][-versions:]
-    assert catalog.sql("FROM life.words").to_pylist() == [{"one": 1}]
-    assert catalog.rename_view("life.words", "life.one").queries == again.queries
-    assert (catalog.list_views("life"), catalog.list_tables("life")) == (["life.one"], ["life.birds"])
-    catalog.drop_view("life.one")
+    assert catalog.sql("FROM aviary.words").to_pylist() == [{"one": 1}]
+    assert catalog.rename_view("aviary.words", "aviary.one").queries == again.queries
+    assert (catalog.list_views("aviary"), catalog.list_tables("aviary")) == (["aviary.one"], ["aviary.birds"])
+    catalog.drop_view("aviary.one")
     assert catalog.list_views() == []
-    with pytest.raises(NotFoundError, match=r"no view 'life\.one'"):
-        catalog.drop_view("life.one")
+    with pytest.raises(NotFoundError, match=r"no view 'aviary\.one'"):
+        catalog.drop_view("aviary.one")
 
 
 @pytest.mark.service
@@ -140,7 +140,7 @@ def test_views_of_a_rest_catalog(rest_catalog):
     """Nessie's: it keeps one version of a view."""
     uri, warehouse = f"rest+{rest_catalog.uri}", rest_catalog.warehouse
     with pytest.raises(UnsupportedError, match=r"does not offer 'POST .*/views'"):  # it does not list what it offers
-        skerry.connect(uri, warehouse=warehouse).create_view("life.words", "SELECT 1 AS one")
+        skerry.connect(uri, warehouse=warehouse).create_view("aviary.words", "SELECT 1 AS one")
     assert skerry.connect(uri, warehouse=warehouse).list_views() == []
     keep_views(skerry.connect(uri, warehouse=warehouse, **{"view-endpoints-supported": "true"}), versions=1)
 
