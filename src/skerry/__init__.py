@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from skerry.table.arguments import ColumnSource as ColumnSource
     from skerry.table.arguments import Condition as Condition
     from skerry.table.arguments import Rows as Rows
+    from skerry.table.copying import CopiedFile as CopiedFile
+    from skerry.table.copying import CopySummary as CopySummary
     from skerry.table.explanation import Explanation as Explanation
     from skerry.table.files.data_file import DataFile as DataFile
     from skerry.table.history import Ref as Ref
@@ -71,6 +73,8 @@ _WHERE: Final = {
     "ColumnStatistics": "table.statistics.column_statistics",
     "CompactSummary": "table.summaries",
     "Condition": "table.arguments",
+    "CopiedFile": "table.copying",
+    "CopySummary": "table.copying",
     "DataFile": "table.files.data_file",
     "Delete": "table.merging",
     "DeletesSummary": "table.summaries",

@@ -504,7 +504,9 @@ def test_a_statistics_file_of_several_metadata_files_has_one_description(tmp_pat
     storage, location = Storage(), table.location
     metadata = json.loads(storage.read(table.metadata_location))
     move = Move(location, f"file://{tmp_path}/new")
-    names = NewNames(storage, move, f"file://{tmp_path}/new/metadata", FileEncoding.from_properties({}), dry_run=False)
+    names = NewNames(
+        storage, storage, move, f"file://{tmp_path}/new/metadata", FileEncoding.from_properties({}), dry_run=False
+    )
     first, again = dict(metadata["statistics"][-1]), dict(metadata["statistics"][-1])
     again["file-size-in-bytes"] += 1  # as if the new file were of another size
     for entry in (first, again):

@@ -63,6 +63,7 @@ def test_nobody_cleans_up_by_hand_after_an_unknown_outcome():
         "iceberg/commit.py": "passes it on",
         "iceberg/transaction.py": "reads it back",
         "iceberg/jobs/compact.py": "goes on with other groups",
+        "iceberg/jobs/relocate.py": "reads it back",
         "paimon/jobs/once.py": "a mark that is restored",
         "paimon/jobs/compact.py": "goes on with other buckets",
         "table/owned_files.py": "the one place",

@@ -339,26 +339,55 @@ class Catalog(QueryableCatalog, Transactional):
             store = self._paimon
         (store or self._known(name)).drop(name, purge=purge)
 
-    def register_table(self, name: str, metadata_path: str) -> Table:
+    def register_table(
+        self,
+        name: str,
+        metadata_path: str,
+        *,
+        prefixes: Mapping[str, str] | None = None,
+        replaces: str | None = None,
+    ) -> Table:
         """Register an existing Iceberg table by its metadata file.
 
         Args:
             name: `namespace.table`.
             metadata_path: Location of its newest `…metadata.json`.
+            prefixes: Folders that the metadata names, with the folders in which the files are: for a table whose files
+                were copied or moved by another program. Its metadata is rewritten beside the old, in the new folder,
+                and nothing else is written; data files are not touched. Files in no such folder keep their names.
+            replaces: The metadata file of the table that has the name. That table becomes this one if it is still at
+                that state, in one step; its files stay.
 
         Raises:
             AlreadyExistsError: There is a table of that name.
             CommitUnknownError: It may or may not have been done, or was done and the table cannot be loaded.
+            ConflictError: The table of that name is at another state than `replaces` says.
             FormatError: The file is not table metadata; nothing was registered.
             NotFoundError: There is no such file.
-            UnsupportedError: Its format version is not supported.
+            UnsupportedError: Its format version is not supported, or it is encrypted and files have new folders; or the
+                catalog cannot exchange the metadata file of a table.
         """
         store: Any = self._store(ICEBERG)
         check_new_name(name)
+        check_text("replaces", replaces)
         if self._paimon is not None and self._paimon.exists(name):
             raise AlreadyExistsError(f"table {name!r} already exists")
-        store.register(name, checked_path("metadata_path", metadata_path))
+        path = checked_path("metadata_path", metadata_path)
+        store.register(name, path, prefixes=checked_texts("prefixes", prefixes), replaces=replaces)
         return self._loaded(name, "registered")
+
+    def location_of(self, name: str, *, format: str = ICEBERG) -> str:
+        """The folder that a new table of that name gets.
+
+        Args:
+            name: `namespace.table`.
+            format: `iceberg` or `paimon`.
+
+        Raises:
+            UnsupportedError: The catalog's server chooses it when the table is created.
+        """
+        check_new_name(name)
+        return self._store(format).location(name)
 
     @property
     def moved_from(self) -> str | None:

@@ -14,7 +14,7 @@ from skerry.iceberg.catalogs.base import IcebergCatalog
 from skerry.iceberg.catalogs.loading import load_state
 from skerry.iceberg.handle import IcebergHandle
 from skerry.iceberg.table import IcebergTable
-from skerry.storage import join
+from skerry.storage import Storage, join
 from skerry.table.table import TableCatalog
 
 if TYPE_CHECKING:
@@ -82,19 +82,36 @@ class IcebergTables:
         else:
             drop()
 
-    def register(self, name: str, metadata_path: str) -> None:
+    def register(
+        self, name: str, metadata_path: str, *, prefixes: Mapping[str, str] | None = None, replaces: str | None = None
+    ) -> None:
         """Register an existing table by its metadata file.
 
         Raises:
             AlreadyExistsError: There is a table of that name.
+            ConflictError: The table of that name is at another state than `replaces` says.
             FormatError: The file is not table metadata; nothing was registered.
             NotFoundError: There is no such file.
             UnsupportedError: Its format version is not supported.
         """
         identifier = identifier_of(name)
+        if replaces is None and self.exists(name):
+            raise AlreadyExistsError(f"table {name!r} already exists")
+        if prefixes:
+            from skerry.iceberg.relocation import renamed_metadata
+
+            metadata_path = renamed_metadata(Storage(self.catalog.properties), metadata_path, prefixes)
         self.catalog.check_metadata(metadata_path)
+        if replaces is not None:
+            self.catalog.replace_metadata(identifier, replaces, metadata_path)
+            return
         self._ensure_namespace(identifier[:-1])
         self.catalog.register_table(identifier, metadata_path)
+
+    def location(self, name: str) -> str:
+        """The folder of a new table of that name."""
+        identifier = identifier_of(name)
+        return self._own_location(identifier) or self.catalog.default_location(identifier)
 
     def versions(self) -> dict[str, str]:
         """Metadata files by table, if the catalog can list them all at once."""

@@ -65,6 +65,13 @@ class TableStore(Protocol):
     def exists(self, name: str) -> bool:
         """Whether there is a table of that name."""
 
+    def location(self, name: str) -> str:
+        """The folder of a new table of that name.
+
+        Raises:
+            UnsupportedError: It is chosen when the table is created.
+        """
+
     def create(self, name: str, table: NewTable) -> None:
         """Create a table, and its namespace if it does not exist.
 

@@ -17,10 +17,11 @@ from skerry.iceberg.handle import IcebergHandle
 from skerry.iceberg.manifests.summary import operation_of, summary_of
 from skerry.iceberg.metadata.snapshot import Operation, SnapshotRefType
 from skerry.iceberg.statistics.columns import column_freshness, column_statistics
+from skerry.jobs.table import JobTable
 from skerry.storage import Storage
 from skerry.table.arguments import Condition, Rows, WriteOptions
 from skerry.table.history import MAIN, Ref, Retention, Snapshot, of_batch, of_millis
-from skerry.table.table import Table, TableCatalog
+from skerry.table.table import TableCatalog
 from skerry.table.updates import SchemaStep, SpecStep
 from skerry.table.work.tasks import Executor, ProgressCallback, ThreadExecutor
 
@@ -31,9 +32,11 @@ if TYPE_CHECKING:
     from skerry.iceberg.jobs.row_changes import ChangeRequest
     from skerry.iceberg.reading.changes import Changes
     from skerry.iceberg.reading.scan import Scan
+    from skerry.table.copying import CopyRequest, CopySummary
     from skerry.table.files.data_file import DataFile, WrittenFile
     from skerry.table.inspection.upkeep import Upkeep
     from skerry.table.merging import MergeClauses
+    from skerry.table.movable import CopyCatalog
     from skerry.table.statistics.column_statistics import ColumnStatistics, Freshness
     from skerry.table.summaries import (
         AnalyzeSummary,
@@ -43,14 +46,13 @@ if TYPE_CHECKING:
         DeletesSummary,
         ExpireSummary,
         ManifestSummary,
-        OrphanSummary,
         RowChangeSummary,
     )
 
 __all__ = ["IcebergTable"]
 
 
-class IcebergTable(Table):
+class IcebergTable(JobTable):
     """An Iceberg table.
 
     Args:
@@ -443,26 +445,15 @@ class IcebergTable(Table):
             progress=progress,
         )
 
-    def _remove_orphans(
-        self,
-        before: datetime,
-        dry_run: bool,
-        marked: str | None,
-        log: str | None,
-        executor: Executor | None,
-        progress: ProgressCallback | None,
-    ) -> OrphanSummary:
-        from skerry.jobs.orphans import remove_orphans
+    def _copy_to(self, request: CopyRequest, owner: CopyCatalog | None, name: str | None) -> CopySummary:
+        from skerry.iceberg.relocation import copy_table
 
-        return remove_orphans(
-            self.reachable(executor),
-            before=before,
-            dry_run=dry_run,
-            marked=marked,
-            log=log,
-            executor=executor,
-            progress=progress,
-        )
+        return copy_table(self.handle.state, request)
+
+    def _relocate(self, request: CopyRequest, *, delete: bool) -> CopySummary:
+        from skerry.iceberg.jobs.relocate import relocate
+
+        return relocate(self.handle, request, delete=delete)
 
     def _upkeep(self) -> Upkeep:
         from skerry.iceberg.inspection import upkeep
@@ -476,11 +467,7 @@ class IcebergTable(Table):
         return ReachableIcebergTable(self.handle, executor or ThreadExecutor())
 
     def purge(self, drop: Callable[[], None]) -> None:
-        """Drop the table and delete its files.
-
-        Args:
-            drop: Removes the table from its catalog.
-        """
+        """Drop the table by a function that removes it from its catalog, and delete its files."""
         from skerry.iceberg.jobs.purge import purge
 
         purge(self.handle, drop)

@@ -26,9 +26,9 @@ from skerry.paimon.metadata.schemas import schema_ids
 from skerry.paimon.metadata.snapshot import decode_object
 from skerry.paimon.metadata.snapshots import snapshot_ids
 from skerry.paimon.metadata.tags import tag_names
-from skerry.storage import Move, Storage
+from skerry.storage import Move, Moves, Storage
 
-__all__ = ["relocate_paimon_table"]
+__all__ = ["Relocation", "relocate_paimon_table"]
 
 _LISTS: Final = ("baseManifestList", "deltaManifestList", "changelogManifestList")
 _INDEX: Final = "indexManifest"
@@ -56,7 +56,7 @@ def relocate_paimon_table(storage: Storage, location: str, move: Move, *, dry_ru
         UnsupportedError: A manifest with such paths is not in Avro.
     """
     paths = TablePaths(location)
-    names = _Manifests(storage, paths, move, dry_run)
+    names = Relocation(storage, paths, move, dry_run=dry_run)
     for branch in (MAIN_BRANCH, *branch_names(storage, paths)):
         own = on_branch(paths, branch)
         for file in _snapshot_files(storage, own):
@@ -73,15 +73,40 @@ def _snapshot_files(storage: Storage, paths: TablePaths) -> Iterator[str]:
     yield from (paths.tag(name) for name in tag_names(storage, paths))
 
 
-class _Manifests:
-    """The manifests of one table, each rewritten at most once."""
+class Relocation:
+    """The metadata of one table for the new locations of its external files; each manifest is rewritten at most once.
 
-    def __init__(self, storage: Storage, paths: TablePaths, move: Move, dry_run: bool) -> None:
+    Args:
+        storage: Access to the table's files.
+        paths: Their locations.
+        move: The old and new locations of files.
+        dry_run: Whether to read everything, but write nothing.
+        unique: What makes the name of a new manifest unique, given the old one.
+        write: Writes a new manifest, given the old name, the new name and its content; returns its size. Beside the old
+            one if None.
+
+    Attributes:
+        written: Number of new files.
+        renamed: By name of a manifest or list, the new name and its size; None if it stays.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        paths: TablePaths,
+        move: Move | Moves,
+        *,
+        dry_run: bool = False,
+        unique: Callable[[str], uuid.UUID] | None = None,
+        write: Callable[[str, str, bytes], int] | None = None,
+    ) -> None:
         self._storage = storage
         self._paths = paths
         self._move = move
         self._dry_run = dry_run
-        self._renamed: dict[str, tuple[str, int] | None] = {}
+        self._unique = unique or (lambda _: uuid.uuid4())
+        self._write = write or self._write_beside
+        self.renamed: dict[str, tuple[str, int] | None] = {}
         self.written = 0
 
     def replace(self, location: str, change: Callable[[dict[str, Any]], bool]) -> None:
@@ -125,12 +150,12 @@ class _Manifests:
         """The new name and size of a file; None if it stays, or is missing like parts of expired snapshots."""
         if not isinstance(name, str):
             return None
-        if name not in self._renamed:
+        if name not in self.renamed:
             try:
-                self._renamed[name] = rewrite(name)
+                self.renamed[name] = rewrite(name)
             except NotFoundError:
-                self._renamed[name] = None
-        return self._renamed[name]
+                self.renamed[name] = None
+        return self.renamed[name]
 
     def _rewritten_list(self, name: str) -> tuple[str, int] | None:
         location = self._paths.manifest(name)
@@ -175,8 +200,12 @@ class _Manifests:
             new = rewrite_records(data, change, location=location)
         except (KeyError, TypeError) as error:
             raise FormatError(f"a manifest lacks {error}", location=location) from error
-        name = f"{kind}-{uuid.uuid4()}-0"
+        old = location.rpartition("/")[2]
+        name = f"{kind}-{self._unique(old)}-0"
         self.written += 1
+        return name, self._write(old, name, new)
+
+    def _write_beside(self, old: str, name: str, data: bytes) -> int:
         if not self._dry_run:
-            self._storage.write(self._paths.manifest(name), new)
-        return name, len(new)
+            self._storage.write(self._paths.manifest(name), data)
+        return len(data)

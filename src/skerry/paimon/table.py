@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Self
 import pyarrow as pa
 
 from skerry.errors import UnsupportedError
+from skerry.jobs.table import JobTable
 from skerry.paimon.change_request import ChangeRequest
 from skerry.paimon.evolution.schema_evolution import ChangeOptions, ChangeSchema, SchemaChange, commit_schema
 from skerry.paimon.handle import PaimonHandle
@@ -23,10 +24,12 @@ from skerry.paimon.records import described_snapshot
 from skerry.paimon.statistics.branches import column_freshness, column_statistics
 from skerry.storage import Storage
 from skerry.table.arguments import Condition, Rows, WriteOptions
+from skerry.table.copying import CopyRequest, CopySummary
 from skerry.table.files.data_file import DataFile
 from skerry.table.history import MAIN, Ref, Retention, Snapshot, of_batch
 from skerry.table.inspection.upkeep import Upkeep
 from skerry.table.merging import MergeClauses
+from skerry.table.movable import CopyCatalog
 from skerry.table.predicate import parse
 from skerry.table.rows.row_stream import RowStream
 from skerry.table.statistics.column_statistics import ColumnStatistics, Freshness
@@ -36,10 +39,9 @@ from skerry.table.summaries import (
     CompactOptions,
     CompactSummary,
     ExpireSummary,
-    OrphanSummary,
     RowChangeSummary,
 )
-from skerry.table.table import Table, TableCatalog
+from skerry.table.table import TableCatalog
 from skerry.table.updates import SchemaStep
 from skerry.table.work.tasks import Executor, ProgressCallback
 
@@ -51,7 +53,7 @@ if TYPE_CHECKING:
 __all__ = ["PaimonTable"]
 
 
-class PaimonTable(Table):
+class PaimonTable(JobTable):
     """A Paimon table.
 
     Args:
@@ -60,6 +62,7 @@ class PaimonTable(Table):
     """
 
     _needs_key = False
+    _has_own_folder = True
 
     def __init__(self, handle: PaimonHandle, catalog: TableCatalog | None = None) -> None:
         self.handle = handle
@@ -401,26 +404,10 @@ class PaimonTable(Table):
         rule = ExpiryRule.of(state, keep_last, older_than)
         return expire_snapshots(state, rule, dry_run=dry_run, executor=executor, progress=progress)
 
-    def _remove_orphans(
-        self,
-        before: datetime,
-        dry_run: bool,
-        marked: str | None,
-        log: str | None,
-        executor: Executor | None,
-        progress: ProgressCallback | None,
-    ) -> OrphanSummary:
-        from skerry.jobs.orphans import remove_orphans
+    def _copy_to(self, request: CopyRequest, owner: CopyCatalog | None, name: str | None) -> CopySummary:
+        from skerry.paimon.copying import copy_table
 
-        return remove_orphans(
-            self.reachable(executor),
-            before=before,
-            dry_run=dry_run,
-            marked=marked,
-            log=log,
-            executor=executor,
-            progress=progress,
-        )
+        return copy_table(self.handle.state, request)
 
     def _upkeep(self) -> Upkeep:
         from skerry.paimon.inspection import upkeep

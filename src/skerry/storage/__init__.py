@@ -21,7 +21,7 @@ from skerry.storage.location import (
     redact,
 )
 from skerry.storage.metrics import Counts, Metrics
-from skerry.storage.moves import MOVED_FROM, MOVED_TO, Move, move_of
+from skerry.storage.moves import MOVED_FROM, MOVED_TO, Move, Moves, move_of
 from skerry.storage.options import ALLOWED_LOCATIONS, READ_ONLY, allow_locations, allowed_locations
 from skerry.storage.storage import Storage, storage_of
 from skerry.storage.streams import Sink
@@ -36,6 +36,7 @@ __all__ = [
     "Folder",
     "Metrics",
     "Move",
+    "Moves",
     "Sink",
     "Storage",
     "absolute",

@@ -14,7 +14,7 @@ from typing import Final
 from skerry.errors import SkerryError, UnsupportedError
 from skerry.storage.location import Family, Location, is_within, local_path, parse_location
 
-__all__ = ["MOVED_FROM", "MOVED_TO", "Move", "move_of"]
+__all__ = ["MOVED_FROM", "MOVED_TO", "Move", "Moves", "move_of"]
 
 MOVED_FROM: Final = "skerry.moved-from"
 """Storage option: where the folder was when its metadata was written; several locations, one per line."""
@@ -80,6 +80,39 @@ class Move:
                 is_new = _below(source, self.target) is not None and _below(self.target, location) is not None
                 return None if is_new else below
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class Moves:
+    """Several folders, each with a place of its own; of those that contain a location, the innermost decides.
+
+    Args:
+        folders: Old locations with new ones; a folder that stays is its own new location.
+    """
+
+    folders: tuple[tuple[str, str], ...]
+
+    def __call__(self, location: str) -> str:
+        """The new location of something in one of the folders; all other locations are unchanged."""
+        found = self._folder(location)
+        return location if found is None or found[0] == found[1] else Move((found[0],), found[1])(location)
+
+    def concerns(self, location: str) -> bool:
+        """Whether a location is in one of the folders."""
+        return self._folder(location) is not None
+
+    def check_writable(self, location: str) -> None:
+        """Refuse to write or delete in an old folder.
+
+        Raises:
+            UnsupportedError: The location is in one.
+        """
+        if self(location) != location:
+            raise UnsupportedError("nothing is written where the files of the table were before", location=location)
+
+    def _folder(self, location: str) -> tuple[str, str] | None:
+        inside = [folder for folder in self.folders if _below(folder[0], location) is not None]
+        return max(inside, key=lambda folder: len(_segments(parse_location(folder[0]))), default=None)
 
 
 def move_of(options: Mapping[str, str]) -> Move | None:

@@ -11,7 +11,7 @@ from skerry.errors import FormatError, NotFoundError, SchemaError, UnsupportedEr
 from skerry.storage.local import LocalFiles
 from skerry.storage.location import Family, FileStatus, Folder, Location, parse_location, redact
 from skerry.storage.metrics import Metrics
-from skerry.storage.moves import move_of
+from skerry.storage.moves import Move, Moves, move_of
 from skerry.storage.options import READ_ONLY, describe_options, select_options
 from skerry.storage.ranges import plan_fetches
 
@@ -54,7 +54,7 @@ class Storage:
     ) -> None:
         self.renewed = renewed
         self.options: dict[str, str] = select_options(options or {})
-        self.move = move_of(self.options)
+        self.move: Move | Moves | None = move_of(self.options)
         self.allowed_locations = tuple(allowed_locations)
         self.metrics = Metrics()
         self._local = LocalFiles(self.metrics)
@@ -70,6 +70,12 @@ class Storage:
         check_list("allowed_locations", allowed_locations, "paths")
         other = object.__new__(Storage)
         other.__dict__.update(self.__dict__, allowed_locations=tuple(allowed_locations))
+        return other
+
+    def following(self, moves: Moves) -> Storage:
+        """The same storage, sharing connections and counters, that reads files of moved folders where they are now."""
+        other = object.__new__(Storage)
+        other.__dict__.update(self.__dict__, move=moves)
         return other
 
     def size(self, location: str) -> int:

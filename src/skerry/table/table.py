@@ -1,9 +1,9 @@
 """A table as users hold it: one documented class, which every table format implements.
 
 `ReadableTable` has what can be asked of a table, `WritableTable` what changes its rows, `ConfigurableTable` what
-changes its branches and settings, and `Table` adds its upkeep. Methods check their arguments here, once; what they do
-is in the methods with an underscore that `IcebergTable` and `PaimonTable` implement (`iceberg/table.py`,
-`paimon/table.py`). Those that a format lacks raise `UnsupportedError`.
+changes its branches and settings, `MovableTable` what copies and moves it, and `Table` adds its upkeep. Methods check
+their arguments here, once; what they do is in the methods with an underscore that `IcebergTable` and `PaimonTable`
+implement (`iceberg/table.py`, `paimon/table.py`). Those that a format lacks raise `UnsupportedError`.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Protocol
 from skerry.arguments import check_list, check_whole_number
 from skerry.errors import SchemaError, UnsupportedError
 from skerry.table.arguments import Age, Condition, WriteOptions, moment_before
-from skerry.table.configurable import ConfigurableTable
 from skerry.table.history import MAIN
+from skerry.table.movable import CopyCatalog, MovableTable
 from skerry.table.reachability import DEFAULT_GRACE_DAYS, ReachableTable
 from skerry.table.work.progress import Progress, progress_callback
 from skerry.table.work.tasks import Executor, ProgressCallback
@@ -41,17 +41,12 @@ if TYPE_CHECKING:
 __all__ = ["Table", "TableCatalog"]
 
 
-class TableCatalog(Protocol):
+class TableCatalog(CopyCatalog, Protocol):
     """What a table knows of the catalog that it was loaded from; `skerry.catalog.Catalog` is one."""
 
     @property
     def name(self) -> str:
         """The catalog's name."""
-        ...
-
-    @property
-    def properties(self) -> dict[str, str]:
-        """The catalog's properties; may hold credentials."""
         ...
 
     def load_table(self, name: str) -> Table:
@@ -74,7 +69,7 @@ class TableCatalog(Protocol):
         ...
 
 
-class Table(ConfigurableTable):
+class Table(MovableTable):
     """A table. Made by `Catalog.load_table` and `Catalog.create_table`.
 
     It shows the state that was newest when it was loaded or last changed through it; `refresh` loads the newest.
@@ -366,6 +361,9 @@ class Table(ConfigurableTable):
             executor=executor,
             progress=progress,
         )
+
+    def _own_catalog(self) -> TableCatalog:
+        return self.catalog
 
     # ---- what table formats implement ----
 

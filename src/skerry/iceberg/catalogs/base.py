@@ -269,6 +269,39 @@ class IcebergCatalog(ABC):
             NotFoundError: There is no such namespace.
         """
 
+    @property
+    def can_replace_metadata(self) -> bool:
+        """Whether `replace_metadata` is supported."""
+        return False
+
+    def replace_metadata(self, identifier: Identifier, old: str, new: str) -> None:
+        """Make a table be what another metadata file says, which was checked, if it still is what one said.
+
+        Args:
+            identifier: The table.
+            old: The metadata file that the catalog must name.
+            new: The metadata file that it names afterwards.
+
+        Raises:
+            CatalogLockedError: Another process has locked the catalog; nothing was changed.
+            CommitUnknownError: It may or may not have been done.
+            ConflictError: The catalog names another metadata file.
+            UnsupportedError: The catalog writes its metadata files itself.
+        """
+        raise UnsupportedError(
+            f"catalog {self.name!r} cannot exchange the metadata file of a table in one step: a folder, SQLite or "
+            "PostgreSQL can. Register the new file under another name, or drop the table (without purge) before"
+        )
+
+    def default_location(self, identifier: Identifier) -> str:
+        """The folder that a new table of that name gets.
+
+        Raises:
+            NotFoundError: There is no such namespace.
+            UnsupportedError: The catalog chooses it when the table is created.
+        """
+        raise UnsupportedError(f"catalog {self.name!r} chooses the folders of its tables: give the location")
+
     @abstractmethod
     def rename_table(self, identifier: Identifier, to: Identifier) -> None:
         """Rename a table.

@@ -138,7 +138,7 @@ class SqlCatalog(IcebergCatalog):
         """Create a table in a namespace that exists."""
         from skerry.iceberg.metadata.creation import new_table_metadata  # not needed for reading
 
-        folder = (table.location or self._default_location(identifier)).rstrip("/")
+        folder = (table.location or self.default_location(identifier)).rstrip("/")
         if self.table_exists(identifier):
             raise AlreadyExistsError(f"table {'.'.join(identifier)!r} already exists")
         metadata = new_table_metadata(table.schema, table.partition_spec, table.sort_order, folder, table.properties)
@@ -158,6 +158,15 @@ class SqlCatalog(IcebergCatalog):
     def register_table(self, identifier: Identifier, metadata_location: str) -> None:
         """Register an existing table by its metadata file."""
         self._tables.add_table(*_key(identifier), metadata_location)
+
+    @property
+    def can_replace_metadata(self) -> bool:
+        """Yes."""
+        return True
+
+    def replace_metadata(self, identifier: Identifier, old: str, new: str) -> None:
+        """Make a table be what another metadata file says, if it still is what one said."""
+        self._tables.replace_locations([NewLocation(*_key(identifier), old, new)])
 
     def rename_table(self, identifier: Identifier, to: Identifier) -> None:
         """Rename a table."""
@@ -243,7 +252,7 @@ class SqlCatalog(IcebergCatalog):
         views = self._tables.views
         if self.table_exists(identifier):
             raise AlreadyExistsError(f"table {'.'.join(identifier)!r} already exists")
-        return sql_views.create_view(views, self._storage(), identifier, self._default_location(identifier), new)
+        return sql_views.create_view(views, self._storage(), identifier, self.default_location(identifier), new)
 
     def replace_view(self, view: CatalogView, new: NewView) -> CatalogView:
         """Give a view another definition."""
@@ -257,10 +266,10 @@ class SqlCatalog(IcebergCatalog):
         """Remove a view from the catalog; its files stay."""
         self._tables.views.remove_table(*_key(identifier))
 
-    def _default_location(self, identifier: Identifier) -> str:
+    def default_location(self, identifier: Identifier) -> str:
         """The folder of a new table or view: in that of its namespace, or of the warehouse."""
         namespace, name = _key(identifier)
-        folder = self.namespace_properties(identifier[:-1]).get("location")
+        folder = self._tables.namespace_properties(namespace).get("location")
         if folder:
             return join(folder.rstrip("/"), name)
         warehouse = self.properties.get("warehouse")

@@ -1,8 +1,8 @@
-"""Drop a table together with its files."""
+"""Drop a table together with its files, or delete the files of one that has moved."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 
 from skerry.iceberg.cleaning.expiry import refuse_kept_files
 from skerry.iceberg.cleaning.reachability import (
@@ -17,17 +17,25 @@ from skerry.iceberg.cleaning.reachability import (
 from skerry.iceberg.handle import IcebergHandle
 from skerry.storage import file_key, is_within
 from skerry.table.owned_files import after_publish
+from skerry.table.reachability import FileKey
 from skerry.table.work.tasks import Executor, ThreadExecutor
 
 __all__ = ["purge"]
 
 
-def purge(table: IcebergHandle, drop: Callable[[], None], *, executor: Executor | None = None) -> int:
+def purge(
+    table: IcebergHandle,
+    drop: Callable[[], None],
+    *,
+    only: Container[FileKey] | None = None,
+    executor: Executor | None = None,
+) -> int:
     """Remove a table from its catalog and delete every file below its location that its metadata reaches.
 
     Args:
         table: The table.
-        drop: Removes it from the catalog.
+        drop: Removes it from the catalog, or makes the catalog name a copy of it.
+        only: The files that may be deleted; all of them if None.
         executor: Runs the tasks that read manifests; threads of this process by default.
 
     Returns:
@@ -49,8 +57,12 @@ def purge(table: IcebergHandle, drop: Callable[[], None], *, executor: Executor 
     files = reader.live(manifests) | manifest_files(manifests) | lists | statistics
     locations = {key: file.location for key, file in files.items()}
     locations |= {file_key(location): location for location in metadata_files(state)}
-    inside = [location for location in locations.values() if is_within(state.metadata.location, location)]
+    inside = [
+        location
+        for key, location in locations.items()
+        if is_within(state.metadata.location, location) and (only is None or key in only)
+    ]
     drop()
-    with after_publish("deleting the files of the dropped table"):
+    with after_publish("deleting the old files of the table"):
         state.storage.delete(inside)
     return len(inside)

@@ -5,7 +5,6 @@ Spec: Iceberg spec, Manifests, Manifest Lists, Position Delete Files.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -14,11 +13,15 @@ from skerry.avro import rewrite_records
 from skerry.errors import FormatError, UnsupportedError
 from skerry.iceberg.manifests.manifest import EntryStatus, FileContent
 from skerry.iceberg.relocation.names import NewNames
-from skerry.iceberg.writing.delete_files import write_position_file
+from skerry.iceberg.writing.delete_files import describe_position_file, write_position_file
 from skerry.iceberg.writing.file_writers import FileEncoding
+from skerry.puffin import PuffinReader
+from skerry.puffin.deletion_vector import REFERENCED_DATA_FILE
+from skerry.puffin.layout import encode_footer
 from skerry.storage import join
 from skerry.table.files.data_file import DataFile, DeleteFile, DeleteKind
 from skerry.table.files.row_deletes import read_positions
+from skerry.table.table_files import FileKind
 
 __all__ = ["Manifests"]
 
@@ -43,6 +46,9 @@ class Manifests:
         self._names = names
         self._manifests: dict[str, tuple[str, int]] = {}
         self._deletes: dict[str, DataFile] = {}
+        self._vectors: dict[str, tuple[str, int]] = {}
+        self._is_there = False
+        """Whether the manifest that is read is in its place already, so that its entries need no description."""
 
     def rewrite_list(self, location: str, snapshot_id: int) -> str:
         """Rewrite a manifest list and the manifests that it names.
@@ -59,8 +65,8 @@ class Manifests:
         if location in names.renamed:
             return names.renamed[location]
         data = rewrite_records(names.storage.read(location), self._change_list_entry, location=location)
-        new = join(names.folder, f"snap-{snapshot_id}-0-{uuid.uuid4()}.avro")
-        names.write(new, data)
+        new = join(names.folder, f"snap-{snapshot_id}-0-{names.unique(location)}.avro")
+        names.write(new, data, location, FileKind.MANIFEST_LIST)
         names.written.manifest_lists += 1
         names.renamed[location] = new
         return new
@@ -77,9 +83,11 @@ class Manifests:
         known = self._manifests.get(location)
         if known is None:
             names = self._names
-            data = rewrite_records(names.storage.read(location), self._change_entry, location=location)
-            known = self._manifests[location] = (names.new_file("-m0.avro"), len(data))
-            names.write(known[0], data)
+            new, data = names.new_file("-m0.avro", location), names.storage.read(location)
+            self._is_there = names.size_of(new, location) is not None
+            if not names.keeps_data:
+                data = rewrite_records(data, self._change_entry, location=location)
+            known = self._manifests[location] = (new, names.write(new, data, location, FileKind.MANIFEST))
             names.written.manifests += 1
             names.renamed[location] = known[0]
         return known
@@ -98,20 +106,37 @@ class Manifests:
             location = file["file_path"]
         except (KeyError, TypeError) as error:
             raise FormatError(f"a manifest lacks {error}", rule="Iceberg spec, Manifests") from None
-        names = self._names
-        content = file.get("content") or FileContent.DATA
+        is_live = status != EntryStatus.DELETED
+        names, content = self._names, file.get("content") or FileContent.DATA
         if content == FileContent.DATA:
+            if is_live:
+                names.carry(location, FileKind.DATA, file["file_size_in_bytes"])
             file["file_path"] = names.data_file(location)
             return
         if file.get("referenced_data_file"):
             file["referenced_data_file"] = names.now(file["referenced_data_file"])
         in_vector = file.get("content_offset")
-        is_file = content == FileContent.POSITION_DELETES and in_vector is None
-        if is_file and status != EntryStatus.DELETED:
-            self._describe(file, self._rewrite_positions(file))
+        if content == FileContent.POSITION_DELETES and in_vector is None and is_live:
+            self._replace_positions(file)
+        elif in_vector is not None and is_live and names.rewrites_vectors:
+            file["file_path"], file["file_size_in_bytes"] = self._rewrite_vectors(location)
+        elif is_live:
+            file["file_path"] = names.carry(location, FileKind.DELETES, file["file_size_in_bytes"])
         else:
             file["file_path"] = names.now(location)
         names.delete_file(location, file["file_path"], in_vector)
+
+    def _replace_positions(self, file: dict[str, Any]) -> None:
+        """Make an entry describe the rewritten position delete file."""
+        location, names = file["file_path"], self._names
+        if self._is_there and location not in names.renamed:
+            new = names.new_delete_file(location, str(file["file_format"]).lower())
+            size = names.size_of(new, location)
+            if size is not None:
+                names.note(location, new, FileKind.DELETES, size, is_new=False)
+                file["file_path"] = new
+                return
+        self._describe(file, self._rewrite_positions(file))
 
     def _rewrite_positions(self, file: Mapping[str, Any]) -> DataFile:
         names, location = self._names, file["file_path"]
@@ -120,19 +145,53 @@ class Manifests:
             return known
         file_format = str(file["file_format"]).lower()
         old = DeleteFile(DeleteKind.POSITIONS, location, file_format, file["record_count"], file["file_size_in_bytes"])
-        found = read_positions(names.storage, old)
-        deletes = sorted(((names.now(path), rows) for path, rows in found.items()), key=lambda pair: pair[0].encode())
         new = names.new_delete_file(location, file_format)
+        size = names.size_of(new, location)
         names.written.delete_files += 1
         names.renamed[location] = new
         if names.dry_run:
             names.written.size_bytes += old.file_size_bytes
             known = DataFile(new, file_format, old.record_count, old.file_size_bytes)
         else:
-            known = write_position_file(_encoding(names.deletes, file_format), names.storage, new, deletes)
+            found = read_positions(names.storage, old)
+            deletes = sorted(
+                ((names.now(path), rows) for path, rows in found.items()), key=lambda pair: pair[0].encode()
+            )
+            if size is None:
+                known = write_position_file(_encoding(names.deletes, file_format), names.target, new, deletes)
+            else:
+                known = describe_position_file(file_format, new, size, deletes)
             names.written.size_bytes += known.file_size_bytes
+        names.note(location, new, FileKind.DELETES, known.file_size_bytes, is_new=size is None)
         self._deletes[location] = known
         return known
+
+    def _rewrite_vectors(self, location: str) -> tuple[str, int]:
+        """Rewrite the footer of a file of deletion vectors, which names data files; returns its location and size."""
+        names = self._names
+        known = self._vectors.get(location)
+        if known is None:
+            new = names.new_delete_file(location, "puffin")
+            size = names.size_of(new, location)
+            if size is None:
+                size = names.write(new, self._moved_vectors(location), location, FileKind.DELETES)
+            else:
+                names.note(location, new, FileKind.DELETES, size, is_new=False)
+            known = self._vectors[location] = (new, size)
+        return known
+
+    def _moved_vectors(self, location: str) -> bytes:
+        names = self._names
+        data = names.storage.read(location)
+        reader = PuffinReader(location, storage=names.storage)
+        blobs = []
+        for blob in reader.blobs:
+            properties = dict(blob.properties)
+            if REFERENCED_DATA_FILE in properties:
+                properties[REFERENCED_DATA_FILE] = names.now(properties[REFERENCED_DATA_FILE])
+            blobs.append(replace(blob, properties=properties))
+        footer = encode_footer(replace(reader.file_metadata, blobs=tuple(blobs)))
+        return data[: len(data) - reader.footer_size] + footer
 
     @staticmethod
     def _describe(file: dict[str, Any], new: DataFile) -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 import uuid
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 from skerry.iceberg.writing.file_writers import FileEncoding
-from skerry.storage import Move, Storage, join, name, parent
+from skerry.storage import Move, Moves, Storage, join, name, parent
 from skerry.table.statistics.file_groups import key_of
 from skerry.table.statistics.table_sample import delete_name
+from skerry.table.table_files import FileKind
 
 __all__ = ["NewNames", "Written"]
 
@@ -43,11 +45,14 @@ class NewNames:
     """The present locations of the files of one table.
 
     Args:
-        storage: Reads files by their old names where they are now, and writes the new ones.
+        storage: Reads files by their old names where they are now.
+        target: Writes the new ones.
         move: From where to where.
         folder: The folder for new metadata.
         deletes: The encoding of the table's delete files.
         dry_run: Whether nothing is written.
+        keeps_data: Whether data and delete files keep their names, so that manifests stay as they are.
+        rewrites_vectors: Whether files of deletion vectors are rewritten, whose footers name data files.
 
     Attributes:
         renamed: New locations of rewritten files, by their old location.
@@ -60,10 +65,13 @@ class NewNames:
     """
 
     storage: Storage = field(repr=False)
-    move: Move
+    target: Storage = field(repr=False)
+    move: Move | Moves
     folder: str
     deletes: FileEncoding
     dry_run: bool
+    keeps_data: bool = False
+    rewrites_vectors: bool = False
     renamed: dict[str, str] = field(default_factory=dict)
     statistics: dict[str, dict[str, Any]] = field(default_factory=dict)
     file_keys: dict[int, int] = field(default_factory=dict)
@@ -93,20 +101,57 @@ class NewNames:
     def new_delete_file(self, old: str, suffix: str) -> str:
         """A name for the rewritten delete file: in its folder, if that was moved."""
         folder = parent(self.move(old))
-        return join(folder if self.move.concerns(old) else self.folder, f"{uuid.uuid4()}-deletes.{suffix}")
+        return join(folder if self.move.concerns(old) else self.folder, f"{self.unique(old)}-deletes.{suffix}")
 
-    def write(self, location: str, data: bytes) -> None:
-        """Write a new file."""
+    def unique(self, old: str) -> uuid.UUID:
+        """What makes the name of a new file unique.
+
+        Args:
+            old: The file that it replaces.
+        """
+        return uuid.uuid4()
+
+    def size_of(self, new: str, old: str) -> int | None:
+        """The size of a rewritten file that is in its place already; None if it is to be written."""
+        return None
+
+    def carry(self, old: str, kind: FileKind, size_bytes: int) -> str:
+        """The present location of a file whose content stays."""
+        return self.now(old)
+
+    def note(self, old: str, new: str, kind: FileKind, size_bytes: int, *, is_new: bool) -> None:
+        """Take note of a rewritten file."""
+
+    def write(self, new: str, data: bytes, old: str, kind: FileKind) -> int:
+        """Write a new file.
+
+        Args:
+            new: Its location.
+            data: Its content.
+            old: The file that it replaces.
+            kind: Its role.
+
+        Returns:
+            The size of the file.
+        """
         self.written.size_bytes += len(data)
         if not self.dry_run:
-            self.storage.write(location, data)
+            self.target.write(new, data)
+        return len(data)
+
+    def before_publishing(self, metadata_files: Iterable[str]) -> None:
+        """Complete what metadata files refer to.
+
+        Args:
+            metadata_files: The new ones, which are written next.
+        """
 
     def new_metadata(self, old: str) -> str:
         """A name for the rewritten metadata file: its number, from which later ones continue, and a new uuid."""
         number = _VERSION.match(name(old))
         packed = ".gz" if ".gz." in name(old) or old.endswith(".gz") else ""
-        return join(self.folder, f"{int(number[1]) if number else 0:05d}-{uuid.uuid4()}{packed}.metadata.json")
+        return join(self.folder, f"{int(number[1]) if number else 0:05d}-{self.unique(old)}{packed}.metadata.json")
 
-    def new_file(self, suffix: str) -> str:
+    def new_file(self, suffix: str, old: str) -> str:
         """A name for a new file in the metadata folder."""
-        return join(self.folder, f"{uuid.uuid4()}{suffix}")
+        return join(self.folder, f"{self.unique(old)}{suffix}")

@@ -29,6 +29,7 @@ from skerry.table.statistics.file_groups import FileGroup
 from skerry.table.statistics.group_samples import MAX_GROUPS, GroupSamples
 from skerry.table.statistics.group_samples_layout import encode_group_samples
 from skerry.table.statistics.group_sketches import GroupSketches, encode_group_sketches, group_key
+from skerry.table.table_files import FileKind
 
 __all__ = ["relocate_statistics"]
 
@@ -47,18 +48,20 @@ def relocate_statistics(names: NewNames, file: dict[str, Any], old: Mapping[int,
     if location in names.statistics:  # rewritten for an earlier metadata file
         file |= names.statistics[location]
         return
-    found = _rewritten(names, location, file["snapshot-id"], old)
+    found = None if names.keeps_data else _rewritten(names, location, file["snapshot-id"], old)
     if found is None:
-        file["statistics-path"] = names.now(location)
+        file["statistics-path"] = names.carry(location, FileKind.STATISTICS, file["file-size-in-bytes"])
         return
     data, footer_size = found
-    new = names.new_file(f"-{file['snapshot-id']}.stats")
-    names.write(new, data)
+    new = names.new_file(f"-{file['snapshot-id']}.stats", location)
+    size = names.write(new, data, location, FileKind.STATISTICS)
+    if size != len(data) and not names.dry_run:  # an earlier copy has written it
+        footer_size = PuffinReader(new, storage=names.target).footer_size
     names.written.statistics_files += 1
     names.renamed[location] = new
     names.statistics[location] = {
         "statistics-path": new,
-        "file-size-in-bytes": len(data),
+        "file-size-in-bytes": size,
         "file-footer-size-in-bytes": footer_size,
     }
     file |= names.statistics[location]

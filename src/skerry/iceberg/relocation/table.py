@@ -16,9 +16,10 @@ from skerry.iceberg.relocation.manifests import Manifests
 from skerry.iceberg.relocation.names import NewNames, Written
 from skerry.iceberg.relocation.samples import relocate_statistics
 from skerry.iceberg.writing.file_writers import FileEncoding
-from skerry.storage import Move, Storage, join
+from skerry.storage import Move, Moves, Storage, join
+from skerry.table.table_files import FileKind
 
-__all__ = ["RelocatedTable", "concerns_table", "relocate_table"]
+__all__ = ["RelocatedTable", "concerns_table", "read_json", "relocate_table", "rewrite_metadata"]
 
 _UNREADABLE = (ValueError, KeyError, TypeError, AttributeError)
 
@@ -47,10 +48,12 @@ def concerns_table(storage: Storage, metadata_location: str, move: Move) -> bool
         FormatError: Its metadata file is corrupt.
         NotFoundError: It is missing.
     """
-    return move.concerns(metadata_location) or move.concerns(_read(storage, metadata_location)["location"])
+    return move.concerns(metadata_location) or move.concerns(read_json(storage, metadata_location)["location"])
 
 
-def relocate_table(storage: Storage, metadata_location: str, move: Move, *, dry_run: bool = False) -> RelocatedTable:
+def relocate_table(
+    storage: Storage, metadata_location: str, move: Move | Moves, *, dry_run: bool = False
+) -> RelocatedTable:
     """Write metadata with the present locations of a table's files, beside the old metadata.
 
     The files themselves were copied or moved before. Snapshots, their ids and numbers, the history and the statistics
@@ -68,29 +71,70 @@ def relocate_table(storage: Storage, metadata_location: str, move: Move, *, dry_
         NotFoundError: A file is missing.
         UnsupportedError: The table is encrypted.
     """
-    metadata = _read(storage, metadata_location)
+    metadata = read_json(storage, metadata_location)
     properties = metadata.get("properties") or {}
     if "encryption.key-id" in properties:
         raise UnsupportedError("encrypted tables cannot be relocated", location=metadata_location)
     folder = properties.get("write.metadata.path") or ""
     if not move.concerns(folder):
         folder = join(metadata["location"], "metadata")
-    names = NewNames(storage, move, move(folder), FileEncoding.from_properties(properties, deletes=True), dry_run)
+    encoding = FileEncoding.from_properties(properties, deletes=True)
+    names = NewNames(storage, storage, move, move(folder), encoding, dry_run)
+    new = rewrite_metadata(names, metadata_location, metadata)
+    return RelocatedTable(new, metadata["location"], names.written, tuple(sorted(names.outside)))
+
+
+def rewrite_metadata(names: NewNames, metadata_location: str, metadata: dict[str, Any]) -> str:
+    """Write the metadata of a table for the new locations of its files: the current metadata file last.
+
+    Args:
+        names: The table's old and new names.
+        metadata_location: The current metadata file, by its old name.
+        metadata: Its content, which is changed.
+
+    Returns:
+        The new metadata file.
+
+    Raises:
+        As `relocate_table`.
+    """
     manifests = Manifests(names)
     for snapshot in metadata.get("snapshots") or []:
         if snapshot.get("manifest-list"):
             manifests.rewrite_list(snapshot["manifest-list"], snapshot["snapshot-id"])
         for manifest in snapshot.get("manifests") or []:
             manifests.rewrite_manifest(manifest)
+    files: list[tuple[str, str, bytes]] = []
     for entry in metadata.get("metadata-log") or []:
-        _rewrite_earlier(names, entry["metadata-file"])
+        location = entry["metadata-file"]
+        try:
+            earlier = read_json(names.storage, location)
+            _relocate(names, earlier)
+        except (FormatError, NotFoundError):  # others read the table's history from it; nobody needs it
+            continue
+        names.renamed[location] = names.new_metadata(location)
+        files.append((location, names.renamed[location], _packed(earlier)))
     _relocate(names, metadata)
-    new = names.new_metadata(metadata_location)
-    _write(names, new, metadata)
-    return RelocatedTable(new, metadata["location"], names.written, tuple(sorted(names.outside)))
+    files.append((metadata_location, names.new_metadata(metadata_location), _packed(metadata)))
+    names.before_publishing([new for _, new, _ in files])
+    for old, new, packed in files:
+        names.write(new, packed if ".gz." in new else gzip.decompress(packed), old, FileKind.METADATA)
+        names.written.metadata_files += 1
+    return files[-1][1]
 
 
-def _read(storage: Storage, location: str) -> dict[str, Any]:
+def _packed(metadata: dict[str, Any]) -> bytes:
+    """A metadata file, compressed: a hundred of them wait until what they refer to is in its place."""
+    return gzip.compress(json.dumps(metadata, separators=(",", ":")).encode(), compresslevel=3, mtime=0)
+
+
+def read_json(storage: Storage, location: str) -> dict[str, Any]:
+    """The content of a metadata file.
+
+    Raises:
+        FormatError: It is not table metadata.
+        NotFoundError: It is missing.
+    """
     data = storage.read(location)
     try:
         metadata = decode_json(data)
@@ -98,18 +142,6 @@ def _read(storage: Storage, location: str) -> dict[str, Any]:
     except (FormatError, *_UNREADABLE) as error:
         raise FormatError(f"this is not table metadata: {error}", location=location) from error
     return dict(metadata)
-
-
-def _rewrite_earlier(names: NewNames, location: str) -> None:
-    """Rewrite an earlier metadata file, from which others read the table's history. A missing one is skipped."""
-    try:
-        metadata = _read(names.storage, location)
-        _relocate(names, metadata)
-    except (FormatError, NotFoundError):
-        return
-    new = names.new_metadata(location)
-    _write(names, new, metadata)
-    names.renamed[location] = new
 
 
 def _relocate(names: NewNames, metadata: dict[str, Any]) -> None:
@@ -136,14 +168,9 @@ def _relocate(names: NewNames, metadata: dict[str, Any]) -> None:
         for file in statistics:
             relocate_statistics(names, file, old)
         for file in metadata.get("partition-statistics") or []:
-            file["statistics-path"] = names.now(file["statistics-path"])
+            path, size = file["statistics-path"], file.get("file-size-in-bytes", 0)
+            file["statistics-path"] = names.carry(path, FileKind.STATISTICS, size)
     except SkerryError:
         raise
     except _UNREADABLE as error:
         raise FormatError(f"this is not table metadata: {type(error).__name__}: {error}") from error
-
-
-def _write(names: NewNames, location: str, metadata: dict[str, Any]) -> None:
-    data = json.dumps(metadata, separators=(",", ":")).encode()
-    names.write(location, gzip.compress(data) if ".gz." in location else data)
-    names.written.metadata_files += 1

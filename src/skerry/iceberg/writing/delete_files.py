@@ -23,6 +23,7 @@ from skerry.iceberg.partitioning.partitions import split_by_partition
 from skerry.iceberg.writing.file_writers import FileEncoding, FileWriter
 from skerry.iceberg.writing.layout import FileLayout
 from skerry.iceberg.writing.metrics import MetricsKind, MetricsMode
+from skerry.iceberg.writing.row_metrics import RowMetrics
 from skerry.puffin import PuffinWriter
 from skerry.puffin.deletion_vector import BLOB_TYPE, CARDINALITY, REFERENCED_DATA_FILE, encode_deletion_vector
 from skerry.storage import Storage, join
@@ -35,6 +36,7 @@ from skerry.table.rows.schema import FIELD_ID_KEY, field_id, leaves
 __all__ = [
     "POSITION_DELETES",
     "FileDeletes",
+    "describe_position_file",
     "write_deletion_vectors",
     "write_equality_deletes",
     "write_position_deletes",
@@ -142,6 +144,24 @@ def write_position_file(
     except BaseException:
         writer.abort()
         raise
+
+
+def describe_position_file(
+    file_format: str, location: str, size_bytes: int, deletes: Sequence[tuple[str, npt.NDArray[np.int64]]]
+) -> DataFile:
+    """The entry of a position delete file that is written already.
+
+    Args:
+        file_format: Its format.
+        location: Its location.
+        size_bytes: Its size.
+        deletes: Its content, as `write_position_file` takes it.
+    """
+    metrics = RowMetrics(POSITION_DELETES)
+    for rows in _position_tables(deletes):
+        metrics.update(rows)
+    modes = {FILE_PATH_ID: _FULL, POS_ID: _FULL}
+    return metrics.data_file(location, file_format, size_bytes, modes, spec_id=0, partition=(), sort_order_id=None)
 
 
 def _position_tables(deletes: Sequence[tuple[str, npt.NDArray[np.int64]]]) -> Iterator[pa.Table]:
