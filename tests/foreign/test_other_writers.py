@@ -14,7 +14,7 @@ import pytest
 from pyarrow import orc
 
 import skerry
-from skerry.errors import FormatError, SchemaError, UnsupportedError
+from skerry.errors import FormatError, SchemaError
 from skerry.puffin import PuffinReader, PuffinWriter
 from skerry.storage import Storage
 
@@ -142,21 +142,6 @@ def test_delete_files_whose_rows_are_counted_wrongly_or_name_nothing(catalog):
     pq.write_table(pa.table([[data], [None], [None]], schema=pa.schema(fields)), deletes)
     with pytest.raises(FormatError, match="a position delete file has a null in pos"):
         keys(catalog)
-
-
-@pytest.mark.parametrize("type_", ["geometry", "geography"])
-def test_a_column_of_a_type_that_is_not_read_refuses_itself(catalog, type_):
-    table = catalog.create_table("d.t", ROWS.schema, format_version=3)
-    table.append(ROWS)
-    metadata = metadata_of(table)
-    next(field for field in metadata["schemas"][-1]["fields"] if field["name"] == "v")["type"] = type_
-    path_of(table.metadata_location).write_text(json.dumps(metadata))
-    table = catalog.load_table("d.t")
-    assert table.scan(["k"], where="k > 1").to_arrow().to_pylist() == [{"k": 2}, {"k": 3}]
-    assert table.scan(["k"]).count() == table.scan([]).count() == 3
-    for columns in (None, ["v"], ["k", "v"]):
-        with pytest.raises(UnsupportedError, match=f"column 'v': Iceberg type {type_} is not supported"):
-            table.scan(columns).to_arrow()
 
 
 NESTED = pa.schema(

@@ -7,7 +7,7 @@ import pytest
 from peers import peer_schema
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 
-from skerry.errors import SchemaError, UnsupportedError
+from skerry.errors import SchemaError
 from skerry.iceberg.metadata.arrow_schema import to_arrow_schema, to_arrow_type, to_iceberg_schema, to_iceberg_type
 from skerry.iceberg.metadata.schema import Schema, assign_fresh_schema_ids
 from skerry.iceberg.metadata.types import (
@@ -37,6 +37,7 @@ from skerry.iceberg.metadata.types import (
 )
 from skerry.table.rows.schema import WRITE_DEFAULT_KEY
 from skerry.table.rows.values import decode_value
+from skerry.wkb import shapes_of
 
 BOTH_WAYS = [
     (BooleanType(), pa.bool_()),
@@ -125,10 +126,13 @@ def test_types_that_would_lose_something_are_refused_by_name(arrow, reason):
 
 
 @pytest.mark.parametrize("type_", [GeometryType(), GeographyType("EPSG:4326", "karney")], ids=str)
-def test_geometry_is_refused_by_name(type_):
-    schema = Schema(NestedField(1, "where", StructType(NestedField(2, "at", type_))))
-    with pytest.raises(UnsupportedError, match=r"column 'where\.at': Iceberg type geo"):
-        to_arrow_schema(schema)
+def test_shapes_are_marked_at_every_depth(type_):
+    fields = [NestedField(2, "at", type_), NestedField(3, "l", ListType(4, type_))]
+    schema = Schema(NestedField(1, "where", StructType(*fields)))
+    arrow = to_arrow_schema(schema)
+    where = arrow.field("where").type
+    assert shapes_of(where.field("at")) == shapes_of(where.field("l").type.value_field) is not None
+    assert to_iceberg_schema(arrow, format_version=3) == schema
 
 
 SCHEMA = Schema(

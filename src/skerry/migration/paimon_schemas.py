@@ -41,6 +41,7 @@ from skerry.table.rows.schema import field_id, is_list, nearest
 from skerry.table.rows.values import is_uuid
 from skerry.table.work.tasks import Executor, JobProgress, ProgressCallback
 from skerry.variant import is_variant
+from skerry.wkb import WkbType, shapes_type
 
 __all__ = [
     "ColumnsTask",
@@ -64,6 +65,7 @@ _REFUSED: Final = (
     (pa.types.is_time, "Iceberg's files contain microseconds where Paimon's contain milliseconds"),
     (is_uuid, "Paimon has no such type"),
     (is_variant, "Paimon tables with variants are not supported"),
+    (lambda type_: isinstance(type_, WkbType), "Paimon has no such type"),
     (pa.types.is_null, "Paimon has no type for columns without values"),
     (
         lambda type_: pa.types.is_timestamp(type_) and type_.unit == "ns",
@@ -96,7 +98,7 @@ def _types(fields: Iterable[pa.Field], path: tuple[str, ...]) -> Iterator[tuple[
         elif is_list(type_):
             yield from _types((type_.value_field.with_name("element"),), names)
         else:
-            yield ".".join(names), type_
+            yield ".".join(names), shapes_type(column)
 
 
 def table_schema(state: TableState, keys: Sequence[str], options: Mapping[str, str]) -> TableSchema:

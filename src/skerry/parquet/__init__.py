@@ -6,7 +6,13 @@ does not need its values laid out: sketches from dictionaries, null counts, sing
 
 from __future__ import annotations
 
-from skerry.parquet.annotations import annotate_timestamps, annotate_variants
+from skerry.parquet.annotations import (
+    UNNAMED_CRS,
+    VARIANT_ANNOTATION,
+    annotate,
+    annotate_timestamps,
+    shapes_annotation,
+)
 from skerry.parquet.codecs import SUPPORTED_CODECS, PageBuffer
 from skerry.parquet.column_file import decode_column_pages
 from skerry.parquet.encryption import is_encrypted
@@ -29,6 +35,8 @@ from skerry.parquet.schema import Column, PhysicalType
 
 __all__ = [
     "SUPPORTED_CODECS",
+    "UNNAMED_CRS",
+    "VARIANT_ANNOTATION",
     "Codec",
     "Column",
     "ColumnChunk",
@@ -41,8 +49,8 @@ __all__ = [
     "PageType",
     "PhysicalType",
     "RowGroup",
+    "annotate",
     "annotate_timestamps",
-    "annotate_variants",
     "count_codes",
     "decode_column_pages",
     "decode_metadata",
@@ -54,4 +62,5 @@ __all__ = [
     "read_arrow_metadata",
     "read_footer",
     "read_metadata",
+    "shapes_annotation",
 ]

@@ -2,14 +2,14 @@
 
 PyArrow writes either all timestamps of a file as INT96 or none of them. Where only some are to be INT96 it is given the
 others as integers, which are stored the same way, and the footer says afterwards what they are. Variants are structs to
-it.
+it, and of shapes it changes the name of the reference system.
 
 Spec: Parquet spec, parquet.thrift, `SchemaElement`, `LogicalType`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 import pyarrow as pa
@@ -17,9 +17,16 @@ import pyarrow as pa
 from skerry.errors import FormatError
 from skerry.parquet.metadata import MAGIC
 from skerry.parquet.thrift import CompactDecoder
-from skerry.parquet.thrift_encoding import FALSE, I8, STRUCT, TRUE, Field, encode_struct
+from skerry.parquet.thrift_encoding import BINARY, FALSE, I8, I32, STRUCT, TRUE, Field, encode_struct
 
-__all__ = ["annotate_timestamps", "annotate_variants", "timestamp_annotation"]
+__all__ = [
+    "UNNAMED_CRS",
+    "VARIANT_ANNOTATION",
+    "annotate",
+    "annotate_timestamps",
+    "shapes_annotation",
+    "timestamp_annotation",
+]
 
 _UNITS: Final = {"ms": 1, "us": 2, "ns": 3}
 _LENGTH_BYTES: Final = 4
@@ -40,6 +47,17 @@ VARIANT_ANNOTATION: Final[Field] = (16, STRUCT, [(1, I8, 1)])
 """The logical type of variants of version 1, as a field of LogicalType."""
 
 
+UNNAMED_CRS: Final = "unnamed"
+"""A reference system of shapes that PyArrow writes as it is, to be replaced."""
+_GEOMETRY, _GEOGRAPHY = 17, 18
+_ALGORITHMS: Final = ("spherical", "vincenty", "thomas", "andoyer", "karney")
+_UNNAMED: Final = tuple(
+    bytes((1 << 4 | STRUCT,)) + encode_struct([(number, STRUCT, [(1, BINARY, UNNAMED_CRS.encode())])])
+    for number in (_GEOMETRY, _GEOGRAPHY)
+)
+"""Logical types as PyArrow writes them, with the header of field 10 behind field 9, the field id."""
+
+
 def annotate_timestamps(tail: bytes, types: Mapping[int, pa.TimestampType]) -> bytes:
     """Make timestamps of columns that a file has as plain INT64; see `annotate`.
 
@@ -50,20 +68,23 @@ def annotate_timestamps(tail: bytes, types: Mapping[int, pa.TimestampType]) -> b
     return annotate(tail, {place: timestamp_annotation(type_) for place, type_ in types.items()})
 
 
-def annotate_variants(tail: bytes, places: Collection[int]) -> bytes:
-    """Make variants of groups; see `annotate`.
+def shapes_annotation(crs: str | None, algorithm: str | None) -> Field:
+    """The logical type of shapes, as a field of LogicalType.
 
     Args:
-        tail: The end of the file, with its whole footer at least.
-        places: Their places.
+        crs: Their coordinate reference system, None for the default.
+        algorithm: How edges run between two points on a globe; None for shapes in the plane.
 
-    Spec: Parquet spec, VariantEncoding.md.
+    Spec: Parquet spec, Geospatial.md, LogicalTypes.md.
     """
-    return annotate(tail, dict.fromkeys(places, VARIANT_ANNOTATION))
+    fields: list[Field] = [] if crs is None else [(1, BINARY, crs.encode())]
+    if algorithm is None:
+        return _GEOMETRY, STRUCT, fields
+    return _GEOGRAPHY, STRUCT, [*fields, (2, I32, _ALGORITHMS.index(algorithm))]
 
 
 def annotate(tail: bytes, annotations: Mapping[int, Field]) -> bytes:
-    """Give logical types to elements of a file's schema that have none.
+    """Give logical types to elements of a file's schema that have none, or that of shapes with `UNNAMED_CRS`.
 
     Args:
         tail: The end of the file, with its whole footer at least.
@@ -89,7 +110,10 @@ def annotate(tail: bytes, annotations: Mapping[int, Field]) -> bytes:
     out, copied = bytearray(), 0
     for place, end in enumerate(decoder.struct_ends("SchemaElement")):
         if place in annotations:
-            out += footer[copied : end - 1]  # all but the stop
+            kept = footer[copied : end - 1]  # all but the stop
+            for unnamed in _UNNAMED:
+                kept = kept.removesuffix(unnamed)
+            out += kept
             out += _FIELD_10_STRUCT + encode_struct([annotations[place]]) + b"\0"
             copied = end
     out += footer[copied:]

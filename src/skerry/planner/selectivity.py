@@ -21,6 +21,7 @@ from skerry.table.predicate import (
     Comparison,
     Constant,
     In,
+    IntersectsExtent,
     IsMinusZero,
     IsNaN,
     IsNull,
@@ -222,7 +223,7 @@ def _text_position(text: bytes, shared: int) -> float:
 
 
 def _is_range(predicate: Predicate) -> bool:
-    return isinstance(predicate, StartsWith) or (
+    return isinstance(predicate, StartsWith | IntersectsExtent) or (
         isinstance(predicate, Comparison) and predicate.operator not in (Operator.EQ, Operator.NE)
     )
 

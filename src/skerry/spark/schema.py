@@ -11,6 +11,7 @@ from pyspark.sql.types import DataType, StructField, StructType
 from skerry.errors import SchemaError
 from skerry.table.rows.schema import field_id
 from skerry.variant import VARIANT, is_variant
+from skerry.wkb import shapes_of
 
 __all__ = ["FIELD_ID_KEY", "to_arrow_schema", "to_spark_field", "to_spark_schema", "to_spark_type", "written_by_spark"]
 
@@ -99,17 +100,18 @@ def written_by_spark(schema: pa.Schema) -> bool:
     """Whether Spark's Parquet writer writes files of this schema as Iceberg requires.
 
     It gives list elements and map entries no field id, has no types for fixed-length bytes, UUIDs, times of day and
-    nanoseconds, and variants of Spark 4.0 have no annotation.
+    nanoseconds, variants of Spark 4.0 have no annotation, and shapes are bytes to us there.
     """
 
-    def fits(type_: pa.DataType) -> bool:
-        if is_variant(type_):
+    def fits(field: pa.Field) -> bool:
+        type_ = field.type
+        if is_variant(type_) or shapes_of(field) is not None:
             return False
         if pa.types.is_struct(type_):
-            return all(fits(child.type) for child in type_)
+            return all(map(fits, type_))
         return pa.types.is_decimal(type_) or (type_ in _TO_SPARK and not pa.types.is_null(type_))
 
-    return all(fits(field.type) for field in schema)
+    return all(map(fits, schema))
 
 
 def to_arrow_schema(schema: StructType) -> pa.Schema:

@@ -23,6 +23,8 @@ from skerry.iceberg.metadata.types import (
     DecimalType,
     DoubleType,
     FloatType,
+    GeographyType,
+    GeometryType,
     IcebergType,
     IntegerType,
     ListType,
@@ -40,6 +42,7 @@ from skerry.table.rows.metadata_columns import check_new_names
 from skerry.table.rows.schema import nearest
 from skerry.table.rows.values import physical_value
 from skerry.variant import is_variant
+from skerry.wkb import shapes_type
 
 __all__ = ["Path", "SchemaDraft"]
 
@@ -224,7 +227,8 @@ class SchemaDraft:
             trail = self._trail(path)
             field = trail[-1]
             reason = None
-            if not field.field_type.is_primitive or isinstance(field.field_type, FloatType | DoubleType):
+            unfit = FloatType | DoubleType | GeometryType | GeographyType
+            if not field.field_type.is_primitive or isinstance(field.field_type, unfit):
                 reason = f"its type is {field.field_type}"
             elif not all(step.required for step in trail):
                 reason = "it is not required"
@@ -244,7 +248,7 @@ class SchemaDraft:
             path = (*prefix, field.name)
             trail = _descend_parts(self.fields, list(path))
             if trail is None:
-                self.add(path, field.type, _doc(field), required=False, default=None)
+                self.add(path, shapes_type(field), _doc(field), required=False, default=None)
                 continue
             found = trail[-1]
             if pa.types.is_nested(field.type) and not is_variant(field.type):
@@ -252,7 +256,7 @@ class SchemaDraft:
                     raise SchemaError(f"column {_written(path)!r} is {found.field_type}, not {field.type}")
                 self._unite(path, _arrow_children(field.type))
                 continue
-            wanted = self._iceberg_type(path, field.type)
+            wanted = self._iceberg_type(path, shapes_type(field))
             if wanted != found.field_type and not self._may_promote(wanted, found.field_type):
                 self._check_promotion(path, found.field_type, wanted)
                 self.update(path, wanted, None, None)
@@ -349,7 +353,7 @@ class SchemaDraft:
                 f"column {_written(path)!r}: defaults need format version {_VERSION_WITH_DEFAULTS}, the table has "
                 f"{self._version}; upgrade it first"
             )
-        if not type_.is_primitive or isinstance(type_, UnknownType):
+        if not type_.is_primitive or isinstance(type_, UnknownType | GeometryType | GeographyType):
             raise SchemaError(f"column {_written(path)!r}: a column of type {type_} cannot have a default")
         return checked_default(type_, value, _written(path))
 

@@ -19,6 +19,7 @@ import pyarrow as pa
 from skerry.errors import SchemaError, UnsupportedError
 from skerry.iceberg.metadata.schema import Schema
 from skerry.iceberg.metadata.types import (
+    DEFAULT_CRS,
     BinaryType,
     BooleanType,
     DateType,
@@ -26,6 +27,8 @@ from skerry.iceberg.metadata.types import (
     DoubleType,
     FixedType,
     FloatType,
+    GeographyType,
+    GeometryType,
     IcebergType,
     IntegerType,
     ListType,
@@ -46,6 +49,7 @@ from skerry.iceberg.metadata.types import (
 from skerry.table.rows.schema import FIELD_ID_KEY, WRITE_DEFAULT_KEY, is_list, nearest
 from skerry.table.rows.values import encode_value
 from skerry.variant import VARIANT, is_variant
+from skerry.wkb import PLANAR, Shapes, marked, shapes_of, shapes_type
 
 __all__ = ["DOC_KEY", "readable_columns", "to_arrow_schema", "to_arrow_type", "to_iceberg_schema", "to_iceberg_type"]
 
@@ -56,6 +60,8 @@ _MAX_FIELD_ID = 2**31 - 1 - 200  # Iceberg spec, Reserved Field IDs
 _VERSION_WITH_NANOSECONDS = 3
 _VERSION_WITH_UNKNOWN = 3
 _VERSION_WITH_VARIANT = 3
+_VERSION_WITH_SHAPES = 3
+_NO_CRS = "srid:0"
 
 _TO_ARROW: dict[IcebergType, pa.DataType] = {
     UnknownType(): pa.null(),
@@ -105,10 +111,11 @@ _REFUSED: dict[int, str] = {
 def to_arrow_schema(schema: Schema) -> pa.Schema:
     """The Arrow schema of an Iceberg table: exact types, ids at every depth, `nullable` for optional fields.
 
-    Docs are in the field metadata under `doc`, write defaults in single-value serialisation under `WRITE_DEFAULT_KEY`.
+    Columns of shapes are binary, with GeoArrow's mark in the field metadata. Docs are there under `doc`, write defaults
+    in single-value serialisation under `WRITE_DEFAULT_KEY`.
 
     Raises:
-        UnsupportedError: A type has no Arrow counterpart (geometry, geography); the message names it and its column.
+        UnsupportedError: A type has no Arrow counterpart; the message names it and its column.
     """
     return pa.schema([_to_arrow_field(field, (field.name,)) for field in schema.fields])
 
@@ -144,6 +151,8 @@ def to_arrow_type(type_: IcebergType, *, path: tuple[str, ...] = ()) -> pa.DataT
         return pa.decimal128(type_.precision, type_.scale)
     if isinstance(type_, FixedType):
         return pa.binary(type_.length)
+    if isinstance(type_, GeometryType | GeographyType):
+        return pa.binary()
     arrow = _TO_ARROW.get(type_)
     if arrow is None:
         raise UnsupportedError(f"{_column(path)}Iceberg type {type_} is not supported")
@@ -159,7 +168,17 @@ def _to_arrow_field(field: NestedField, path: tuple[str, ...]) -> pa.Field:
         if not field.field_type.is_primitive:
             raise UnsupportedError(f"{_column(path)}default values of nested types are not supported")
         metadata[WRITE_DEFAULT_KEY] = encode_value(type_, field.write_default)
-    return pa.field(field.name, type_, nullable=not field.required, metadata=metadata)
+    found = pa.field(field.name, type_, nullable=not field.required, metadata=metadata)
+    shapes = _shapes(field.field_type)
+    return found if shapes is None else marked(found, shapes)
+
+
+def _shapes(type_: IcebergType) -> Shapes | None:
+    if isinstance(type_, GeographyType):
+        return Shapes(type_.crs, type_.algorithm)
+    if not isinstance(type_, GeometryType):
+        return None
+    return Shapes(None if type_.crs == _NO_CRS else type_.crs)
 
 
 # Arrow to Iceberg ----------------------------------------------------------------------------------------------------
@@ -200,7 +219,7 @@ def with_identifier(schema: Schema, names: Sequence[str]) -> Schema:
         if name not in columns:
             raise SchemaError(f"primary_key: no column {name!r}{nearest(name, columns)}")
         type_ = columns[name].field_type
-        if not type_.is_primitive or isinstance(type_, FloatType | DoubleType):
+        if not type_.is_primitive or isinstance(type_, FloatType | DoubleType | GeometryType | GeographyType):
             raise SchemaError(f"column {name!r} of type {type_} cannot be part of a primary key")
     fields = [dataclasses.replace(field, required=True) if field.name in names else field for field in schema.fields]
     identifier = [columns[name].field_id for name in names]
@@ -270,7 +289,7 @@ def _to_iceberg_fields(
     result = []
     for number, field in zip(numbers, fields, strict=True):
         doc = (field.metadata or {}).get(DOC_KEY)
-        type_ = _to_iceberg_type(field.type, version, ids, (*path, field.name))
+        type_ = _to_iceberg_type(shapes_type(field), version, ids, (*path, field.name))
         text = None if doc is None else doc.decode()
         result.append(NestedField(number, field.name, type_, required=not field.nullable, doc=text))
     return result
@@ -280,6 +299,9 @@ def _to_iceberg_type(type_: pa.DataType, version: int, ids: _IdSource, path: tup
     type_ = _plain(type_)
     if is_variant(type_):
         return _variant(version, path)
+    shapes = shapes_of(pa.field(".".join(path), type_))
+    if shapes is not None:
+        return _geospatial(shapes, version, path)
     if pa.types.is_struct(type_):
         if type_.num_fields == 0:
             raise SchemaError(f"{_column(path)}a struct without fields cannot be stored")
@@ -287,13 +309,13 @@ def _to_iceberg_type(type_: pa.DataType, version: int, ids: _IdSource, path: tup
     if pa.types.is_map(type_):
         key, value = _nested(type_)
         key_id, value_id = ids.take(key, (*path, "key")), ids.take(value, (*path, "value"))
-        key_type = _to_iceberg_type(key.type, version, ids, (*path, "key"))
-        value_type = _to_iceberg_type(value.type, version, ids, (*path, "value"))
+        key_type = _to_iceberg_type(shapes_type(key), version, ids, (*path, "key"))
+        value_type = _to_iceberg_type(shapes_type(value), version, ids, (*path, "value"))
         return MapType(key_id, key_type, value_id, value_type, value_required=not value.nullable)
     if is_list(type_):
         (element,) = _nested(type_)
         element_id = ids.take(element, (*path, "element"))
-        element_type = _to_iceberg_type(element.type, version, ids, (*path, "element"))
+        element_type = _to_iceberg_type(shapes_type(element), version, ids, (*path, "element"))
         return ListType(element_id, element_type, element_required=not element.nullable)
     for accepts, convert in _PARAMETRIC:
         if accepts(type_):
@@ -336,6 +358,17 @@ def _variant(version: int, path: tuple[str, ...]) -> IcebergType:
             f"{_VERSION_WITH_VARIANT}, the table has {version}"
         )
     return VariantType()
+
+
+def _geospatial(shapes: Shapes, version: int, path: tuple[str, ...]) -> IcebergType:
+    if version < _VERSION_WITH_SHAPES:
+        raise SchemaError(
+            f"{_column(path)}shapes cannot be stored: a column of type geometry or geography needs format version "
+            f"{_VERSION_WITH_SHAPES}, the table has {version}"
+        )
+    if shapes.edges == PLANAR:
+        return GeometryType(shapes.crs or _NO_CRS)
+    return GeographyType(shapes.crs or DEFAULT_CRS, shapes.edges)
 
 
 _PARAMETRIC: tuple[

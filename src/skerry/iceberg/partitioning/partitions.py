@@ -33,7 +33,7 @@ from skerry.iceberg.metadata.transforms import (
     VoidTransform,
     YearTransform,
 )
-from skerry.iceberg.metadata.types import NestedField, StructType
+from skerry.iceberg.metadata.types import GeographyType, GeometryType, NestedField, StructType
 from skerry.iceberg.partitioning.transforms import apply, parse_transform, result_type, unquote
 from skerry.storage import bounded_name
 from skerry.table.rows.schema import FIELD_ID_KEY, nearest
@@ -123,7 +123,13 @@ def source_column(schema: Schema, name: str) -> NestedField:
     columns = dict(_columns(schema.fields, ""))
     if name not in columns:
         raise SchemaError(f"no column {name!r} to partition or sort by{nearest(name, columns)}")
-    return columns[name]
+    found = columns[name]
+    if isinstance(found.field_type, GeometryType | GeographyType):
+        raise SchemaError(
+            f"column {name!r} of type {found.field_type} cannot partition or sort a table",
+            rule="Iceberg spec, Partition Transforms",
+        )
+    return found
 
 
 def _columns(fields: Iterable[NestedField], prefix: str) -> Iterable[tuple[str, NestedField]]:

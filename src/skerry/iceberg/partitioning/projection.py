@@ -29,11 +29,13 @@ from skerry.iceberg.metadata.transforms import (
 from skerry.iceberg.partitioning.partitions import partition_type
 from skerry.iceberg.partitioning.transforms import apply, hour_limits
 from skerry.table.predicate import (
+    ALWAYS_TRUE,
     And,
     Column,
     Comparison,
     Constant,
     In,
+    IntersectsExtent,
     IsMinusZero,
     IsNaN,
     IsNull,
@@ -50,7 +52,7 @@ from skerry.table.rows.values import physical_value
 
 __all__ = ["project"]
 
-_Test: TypeAlias = Comparison | In | StartsWith | IsNull | IsNaN | IsMinusZero
+_Test: TypeAlias = Comparison | In | StartsWith | IntersectsExtent | IsNull | IsNaN | IsMinusZero
 _Projector: TypeAlias = Callable[[Transform, _Test, Column], Predicate]
 
 
@@ -105,6 +107,8 @@ def _project_identity(transform: Transform, test: _Test, column: Column) -> Pred
             return IsNaN(column, negated)
         case IsMinusZero(_, negated):
             return IsMinusZero(column, negated)
+        case IntersectsExtent():
+            return ALWAYS_TRUE  # no table is partitioned by shapes
 
 
 def _project_bucket(transform: Transform, test: _Test, column: Column) -> Predicate:

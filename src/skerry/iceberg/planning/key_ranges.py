@@ -26,7 +26,7 @@ _Mask: TypeAlias = npt.NDArray[np.bool_]
 
 
 def equality_columns(equality_ids: pa.Array, schema: Schema) -> tuple[Column, ...]:
-    """The columns of equality deletes whose bounds are comparable: those of the schema except floating-point ones.
+    """The columns of equality deletes whose bounds are comparable: not floating-point ones, and not those of shapes.
 
     Args:
         equality_ids: list[deletes] of field ids.
@@ -36,7 +36,7 @@ def equality_columns(equality_ids: pa.Array, schema: Schema) -> tuple[Column, ..
     return tuple(
         Column(leaf.field_id, leaf.path, leaf.type)
         for leaf in leaves(to_arrow_schema(schema))
-        if leaf.field_id in wanted and not pa.types.is_floating(leaf.type)
+        if leaf.field_id in wanted and not pa.types.is_floating(leaf.type) and not leaf.has_shapes
     )
 
 

@@ -100,6 +100,8 @@ def column_metrics(files: Iterable[DataFile], column: Leaf) -> ColumnMetrics:
         values = file.value_counts.get(column.field_id, file.record_count)
         if values and file_nulls == values:
             continue
+        if column.has_shapes:  # bounds are points, not values
+            lows = highs = None
         lows = _gather(lows, column.type, file.lower_bounds.get(column.field_id))
         highs = _gather(highs, column.type, file.upper_bounds.get(column.field_id))
     low, high = (min(lows) if lows else None), (max(highs) if highs else None)

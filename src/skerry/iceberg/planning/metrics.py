@@ -5,6 +5,7 @@ Spec: Iceberg spec, Manifest Lists (field_summary), Data File Fields.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
@@ -15,11 +16,13 @@ import pyarrow.compute as pc
 
 from skerry.iceberg.manifests.manifest_list import FieldSummary, ManifestFile
 from skerry.iceberg.metadata.partition_spec import PartitionSpec
+from skerry.iceberg.writing.shape_bounds import points_of
 from skerry.iceberg.writing.variant_bounds import decode_bounds
 from skerry.table.predicate import Column, FieldMetrics
 from skerry.table.predicate.arrow import arrow_storage
 from skerry.table.rows.metadata_columns import is_metadata_column
 from skerry.table.rows.values import decode_values
+from skerry.wkb import WkbType
 
 __all__ = ["MetricsLookup", "column_metrics", "partition_metrics", "summary_metrics"]
 
@@ -99,9 +102,6 @@ def column_metrics(parts: pa.RecordBatch | Sequence[pa.RecordBatch]) -> MetricsL
         found = [_values_of(batch.column(name), column.field_id) for batch in batches]
         return pa.concat_arrays(found) if len(found) > 1 else found[0]
 
-    def bounds(name: str, column: Column) -> pa.Array:
-        return decode_values(column.type, stored(name, column))
-
     def inside(column: Column) -> FieldMetrics:
         lower, is_exact = decode_bounds(stored("lower_bounds", column), column)
         upper, _ = decode_bounds(stored("upper_bounds", column), column)
@@ -117,11 +117,12 @@ def column_metrics(parts: pa.RecordBatch | Sequence[pa.RecordBatch]) -> MetricsL
         if column not in cache and column.inside is not None:
             cache[column] = inside(column)
         if column not in cache:
+            read = points_of if isinstance(column.type, WkbType) else functools.partial(decode_values, column.type)
             values = counts("value_counts", column.field_id)
             row_counts = np.concatenate([batch.column("record_count") for batch in batches])
             cache[column] = FieldMetrics(
-                bounds("lower_bounds", column),
-                bounds("upper_bounds", column),
+                read(stored("lower_bounds", column)),
+                read(stored("upper_bounds", column)),
                 counts("null_value_counts", column.field_id),
                 counts("nan_value_counts", column.field_id),
                 np.where(values < 0, row_counts, values),

@@ -20,10 +20,10 @@ from skerry.iceberg.writing.metrics import MetricsMode, parquet_data_file
 from skerry.iceberg.writing.orc_files import ORC_TIMES, orc_schema
 from skerry.iceberg.writing.row_metrics import RowMetrics
 from skerry.storage import Storage
+from skerry.table.files.annotated_output import AnnotatedOutput, has_shapes, has_variants, is_annotated
 from skerry.table.files.data_file import DataFile
 from skerry.table.files.file_output import AvroOutput, FileOutput, ParquetOutput, ShardOutput
 from skerry.table.files.orc_output import OrcOutput
-from skerry.table.files.variant_output import VariantOutput, has_variants
 from skerry.table.properties import whole_number
 from skerry.table.rows.schema import nearest
 
@@ -148,7 +148,7 @@ def check_columns(schema: pa.Schema, properties: Mapping[str, str]) -> None:
         UnsupportedError: A column has a type that no shard can hold.
     """
     if wants_shards(properties):
-        _refuse_variants(schema, "an Amudai shard")
+        _refuse(schema, "an Amudai shard")
         from skerry.amudai.values.types import schema_from_arrow
 
         schema_from_arrow(_without_unknown(schema))
@@ -171,8 +171,9 @@ class FileWriter:
         self._file_format = encoding.file_format
         self._location = location
         self._schema = schema
-        self._metrics = RowMetrics(schema)
         self._output = _OUTPUTS[encoding.file_format](encoding, storage, location, schema)
+        self._has_footer = isinstance(self._output, ParquetOutput | AnnotatedOutput)
+        self._metrics = RowMetrics(schema, only_shapes=self._has_footer)
 
     @property
     def size_bytes(self) -> int:
@@ -181,8 +182,7 @@ class FileWriter:
 
     def write(self, rows: pa.Table) -> None:
         """Write rows with exactly the file's schema, to a Parquet file as a row group."""
-        if not isinstance(self._output, ParquetOutput | VariantOutput):
-            self._metrics.update(rows)
+        self._metrics.update(rows)
         self._output.write(rows)
 
     def close(
@@ -204,8 +204,8 @@ class FileWriter:
             nan_value_counts: NaNs by field id, if they were counted.
         """
         size_bytes = self._output.close()
-        if isinstance(self._output, ParquetOutput | VariantOutput):
-            return parquet_data_file(
+        if isinstance(self._output, ParquetOutput | AnnotatedOutput):
+            described = parquet_data_file(
                 self._location,
                 self._output.metadata,
                 size_bytes,
@@ -216,6 +216,7 @@ class FileWriter:
                 sort_order_id=sort_order_id,
                 nan_value_counts=nan_value_counts,
             )
+            return self._metrics.added_to(described, modes)
         described = self._metrics.data_file(
             self._location,
             self._file_format,
@@ -242,24 +243,25 @@ def _parquet(encoding: FileEncoding, storage: Storage, location: str, schema: pa
         "use_dictionary": [name for name in schema.names if name not in ascending] if ascending else True,
         "column_encoding": dict.fromkeys(ascending, "DELTA_BINARY_PACKED") or None,
     }
-    if has_variants(schema):
-        return VariantOutput(storage, location, schema, sampled_rows=encoding.shredded_rows, **options)
+    if is_annotated(schema):
+        return AnnotatedOutput(storage, location, schema, sampled_rows=encoding.shredded_rows, **options)
     return ParquetOutput(storage, location, schema, **options)
 
 
-def _refuse_variants(schema: pa.Schema, kind: str) -> None:
+def _refuse(schema: pa.Schema, kind: str) -> None:
     for field in schema:
-        if has_variants(pa.schema([field])):
-            raise UnsupportedError(f"column {field.name!r}: {kind} cannot hold variants; write Parquet files")
+        for what, is_inside in (("variants", has_variants), ("shapes", has_shapes)):
+            if is_inside(pa.schema([field])):
+                raise UnsupportedError(f"column {field.name!r}: {kind} cannot hold {what}; write Parquet files")
 
 
 def _orc(encoding: FileEncoding, storage: Storage, location: str, schema: pa.Schema) -> FileOutput:
-    _refuse_variants(schema, "an ORC file of skerry")
+    _refuse(schema, "an ORC file of skerry")
     return OrcOutput(storage, location, orc_schema(schema), codec=encoding.codec, refused=ORC_TIMES)
 
 
 def _avro(encoding: FileEncoding, storage: Storage, location: str, schema: pa.Schema) -> FileOutput:
-    _refuse_variants(schema, "an Avro file of skerry")
+    _refuse(schema, "an Avro file of skerry")
     return AvroOutput(storage, location, avro_schema(schema), codec=encoding.codec)
 
 
@@ -269,7 +271,7 @@ def _without_unknown(schema: pa.Schema) -> pa.Schema:
 
 
 def _amudai(encoding: FileEncoding, storage: Storage, location: str, schema: pa.Schema) -> FileOutput:
-    _refuse_variants(schema, "an Amudai shard")
+    _refuse(schema, "an Amudai shard")
     return ShardOutput(storage, location, _without_unknown(schema), profile=encoding.codec)
 
 

@@ -13,6 +13,7 @@ import itertools
 import json
 import math
 import re
+import struct
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -25,11 +26,12 @@ from skerry.errors import SchemaError, UnsupportedError
 from skerry.iceberg.writing.bounds import encode_bounds
 from skerry.iceberg.writing.variant_bounds import VariantMetrics, variant_metrics
 from skerry.table.files.data_file import DataFile
-from skerry.table.files.parquet_statistics import bound_of
+from skerry.table.files.parquet_statistics import bound_of, extent_of
 from skerry.table.properties import whole_number
 from skerry.table.rows.schema import FIELD_ID_KEY, is_list, nearest
 from skerry.table.rows.values import is_uuid
 from skerry.variant import is_variant
+from skerry.wkb import PLANAR, Shapes, shapes_of
 
 __all__ = ["MetricsKind", "MetricsMode", "metrics_modes", "parquet_data_file"]
 
@@ -94,6 +96,7 @@ class _Leaf:
     field_id: int | None
     type: pa.DataType
     repeated: bool
+    shapes: Shapes | None = None
 
 
 def _children(field_: pa.Field, *, in_file: bool = False) -> list[tuple[str, pa.Field]]:
@@ -112,7 +115,8 @@ def _leaves(field_: pa.Field, name: str, *, in_file: bool, repeated: bool = Fals
     below = _children(field_, in_file=in_file)
     if not below:
         text = (field_.metadata or {}).get(FIELD_ID_KEY, b"")
-        yield _Leaf(name, int(text) if text.isdigit() else None, field_.type, repeated)
+        shapes = None if in_file else shapes_of(field_)
+        yield _Leaf(name, int(text) if text.isdigit() else None, field_.type, repeated, shapes)
     repeated = repeated or not pa.types.is_struct(field_.type)
     for child_name, child in below:
         yield from _leaves(child, f"{name}.{child_name}", in_file=in_file, repeated=repeated)
@@ -245,7 +249,7 @@ def parquet_data_file(
     by_id = {leaf.field_id: columns[position] for position, leaf in wanted.items() if leaf.field_id is not None}
     counted = {number: column for number, column in by_id.items() if not table_leaves[number].repeated}
     bounds = {
-        number: encode_bounds(table_leaves[number].type, column.lower, column.upper, modes[number].length)
+        number: _encoded_bounds(table_leaves[number], column, modes[number].length)
         for number, column in counted.items()
         # Iceberg Java compares UUIDs as signed numbers, others and Parquet compare bytes: no bound holds for both
         if modes[number].has_bounds and not is_uuid(table_leaves[number].type)
@@ -310,6 +314,9 @@ def _add(
     assert leaf.field_id is not None
     if leaf.repeated or not modes[leaf.field_id].has_bounds:
         return
+    if leaf.shapes is not None:
+        _add_box(column, chunk)
+        return
     if known and not statistics.has_min_max and statistics.null_count == chunk.num_values:
         return  # only nulls: nothing to bound
     lower = upper = None
@@ -321,6 +328,22 @@ def _add(
             lower = upper = None
     column.lower = None if lower is None or column.lower is None else [*column.lower, lower]
     column.upper = None if upper is None or column.upper is None else [*column.upper, upper]
+
+
+def _add_box(column: _Column, chunk: pq.ColumnChunkMetaData) -> None:
+    """Bounds of shapes are points: the corners of the box that a chunk's geospatial statistics give."""
+    box = extent_of(chunk)
+    column.lower = None if box is None or column.lower is None else [*column.lower, box[:2]]
+    column.upper = None if box is None or column.upper is None else [*column.upper, box[2:]]
+
+
+def _encoded_bounds(leaf: _Leaf, column: _Column, length: int | None) -> tuple[bytes | None, bytes | None]:
+    if leaf.shapes is None:
+        return encode_bounds(leaf.type, column.lower, column.upper, length)
+    if leaf.shapes.edges != PLANAR or not column.lower or not column.upper:
+        return None, None
+    lows, highs = zip(*column.lower, strict=True), zip(*column.upper, strict=True)
+    return struct.pack("<2d", *map(min, lows)), struct.pack("<2d", *map(max, highs))
 
 
 def _is_nan(value: Any) -> bool:

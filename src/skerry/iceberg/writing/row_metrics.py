@@ -1,4 +1,4 @@
-"""Metrics collected from rows while writing a file whose format has no readable statistics.
+"""Metrics collected from rows while writing a file, where its format has no readable statistics.
 
 Spec: Iceberg spec, Data File Fields, Field-level Metrics and Statistics.
 """
@@ -6,7 +6,7 @@ Spec: Iceberg spec, Data File Fields, Field-level Metrics and Statistics.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from skerry.iceberg.writing.bounds import encode_bounds
 from skerry.iceberg.writing.metrics import MetricsKind, MetricsMode
+from skerry.iceberg.writing.shape_bounds import ShapeBounds
 from skerry.table.files.data_file import DataFile
 from skerry.table.rows.schema import Leaf, leaves
 from skerry.table.rows.values import is_uuid, physical_value
@@ -27,6 +28,7 @@ _NONE = MetricsMode(MetricsKind.NONE)
 class _Column:
     nulls: int = 0
     nans: int = 0
+    shapes: ShapeBounds | None = None
     lower: list[Any] = field(default_factory=list)
     upper: list[Any] = field(default_factory=list)
 
@@ -36,11 +38,14 @@ class RowMetrics:
 
     Args:
         schema: The file's columns with field ids.
+        only_shapes: Whether other columns than those of shapes are left out.
     """
 
-    def __init__(self, schema: pa.Schema) -> None:
-        self._leaves = leaves(schema)
-        self._columns = {leaf.field_id: _Column() for leaf in self._leaves}
+    def __init__(self, schema: pa.Schema, *, only_shapes: bool = False) -> None:
+        self._leaves = [leaf for leaf in leaves(schema) if leaf.has_shapes or not only_shapes]
+        self._columns = {
+            leaf.field_id: _Column(shapes=ShapeBounds(leaf.shapes) if leaf.shapes else None) for leaf in self._leaves
+        }
         self._rows = 0
 
     def update(self, rows: pa.Table) -> None:
@@ -97,8 +102,31 @@ class RowMetrics:
             sort_order_id=sort_order_id,
         )
 
+    def added_to(self, file: DataFile, modes: Mapping[int, MetricsMode]) -> DataFile:
+        """The entry of a file with these metrics besides those that it has."""
+        if not self._leaves:
+            return file
+        mine = self.data_file(
+            file.location,
+            file.file_format,
+            file.file_size_bytes,
+            modes,
+            spec_id=file.spec_id,
+            partition=file.partition,
+            sort_order_id=file.sort_order_id,
+        )
+        return replace(
+            file,
+            value_counts={**file.value_counts, **mine.value_counts},
+            null_value_counts={**file.null_value_counts, **mine.null_value_counts},
+            lower_bounds={**file.lower_bounds, **mine.lower_bounds},
+            upper_bounds={**file.upper_bounds, **mine.upper_bounds},
+        )
+
     def _bounds(self, leaf: Leaf, mode: MetricsMode) -> tuple[bytes | None, bytes | None]:
         column = self._columns[leaf.field_id]
+        if column.shapes is not None:
+            return column.shapes.encode() or (None, None)
         return encode_bounds(leaf.type, column.lower, column.upper, mode.length)
 
 
@@ -112,6 +140,9 @@ def _descend(array: pa.Array, path: tuple[str, ...]) -> pa.Array:
 def _add(column: _Column, leaf: Leaf, values: pa.Array) -> None:
     column.nulls += values.null_count
     if pa.types.is_null(leaf.type) or is_uuid(leaf.type):
+        return
+    if column.shapes is not None:
+        column.shapes.update(values)
         return
     if pa.types.is_floating(leaf.type):
         is_nan = pc.is_nan(values)

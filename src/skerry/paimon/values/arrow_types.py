@@ -30,6 +30,7 @@ from skerry.table.rows.schema import FIELD_ID_KEY, NULL_DEFAULT_KEY, WRITE_DEFAU
 from skerry.table.rows.value_limits import FRACTION_DIGITS_KEY, MAX_LENGTH_KEY
 from skerry.table.rows.values import decode_value, encode_value
 from skerry.variant import is_variant
+from skerry.wkb import shapes_of, shapes_type
 
 __all__ = [
     "DOC_KEY",
@@ -270,14 +271,18 @@ def to_paimon_type(type_: pa.DataType, next_id: Callable[[], int], *, path: tupl
     type_ = _plain(type_)
     if is_variant(type_):
         raise SchemaError(f"column {'.'.join(path)!r}: Paimon tables with variants are not supported")
+    if shapes_of(pa.field(".".join(path), type_)) is not None:
+        raise SchemaError(
+            f"column {'.'.join(path)!r}: Paimon has no type for shapes; cast it to binary without metadata"
+        )
     if pa.types.is_struct(type_):
         return RowType(_fields(list(type_), next_id, path))
     if pa.types.is_map(type_):
-        key = _nullable(to_paimon_type(type_.key_type, next_id, path=(*path, "key")), False)
-        value = to_paimon_type(type_.item_type, next_id, path=(*path, "value"))
+        key = _nullable(to_paimon_type(shapes_type(type_.key_field), next_id, path=(*path, "key")), False)
+        value = to_paimon_type(shapes_type(type_.item_field), next_id, path=(*path, "value"))
         return MapType(key, _nullable(value, type_.item_field.nullable))
     if is_list(type_):
-        element = to_paimon_type(type_.value_type, next_id, path=(*path, "element"))
+        element = to_paimon_type(shapes_type(type_.value_field), next_id, path=(*path, "element"))
         return ArrayType(_nullable(element, type_.value_field.nullable))
     return _atomic(type_, path)
 
@@ -291,7 +296,7 @@ def _fields(fields: list[pa.Field], next_id: Callable[[], int], path: tuple[str,
                 raise SchemaError(f"{_column(place)}the name is used twice")
             taken.add(field.name)
             number = next_id()
-            type_ = _nullable(to_paimon_type(field.type, next_id, path=place), field.nullable)
+            type_ = _nullable(to_paimon_type(shapes_type(field), next_id, path=place), field.nullable)
             doc = (field.metadata or {}).get(DOC_KEY)
             yield DataField(number, field.name, type_, None if doc is None else doc.decode())
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import functions as sf
 
+from skerry.errors import UnsupportedError
 from skerry.spark.schema import to_spark_type
 from skerry.table.predicate import (
     And,
@@ -19,6 +20,7 @@ from skerry.table.predicate import (
     Comparison,
     Constant,
     In,
+    IntersectsExtent,
     IsMinusZero,
     IsNaN,
     IsNull,
@@ -60,6 +62,8 @@ def to_condition(predicate: Predicate) -> SparkColumn:
             return _negated(_column(column).isin([_literal(column.type, value) for value in values]), negated)
         case StartsWith(column, prefix, negated):
             return _negated(_column(column).startswith(sf.lit(prefix)), negated)
+        case IntersectsExtent():
+            raise UnsupportedError(f"Spark cannot test {predicate}")
         case IsNull(column, negated):
             return _column(column).isNotNull() if negated else _column(column).isNull()
         case IsNaN(column, negated):

@@ -23,6 +23,7 @@ from skerry.table.files.scan_task import FileScanTask
 from skerry.table.rows.metadata_columns import is_metadata_column
 from skerry.table.rows.schema import field_id, is_list
 from skerry.variant import is_variant
+from skerry.wkb import shapes_of
 
 __all__ = ["FileChoice", "agrees", "read_by_spark"]
 
@@ -34,15 +35,18 @@ _NOT_IN_SPARK = (pa.types.is_time, pa.types.is_fixed_size_binary, pa.types.is_nu
 def read_by_spark(schema: pa.Schema) -> bool:
     """Whether Spark's Parquet reader supports all of these columns: known types, and stored in files."""
     return not any(is_metadata_column(number) for number in all_ids(schema)) and all(
-        _is_known(field.type) for field in schema
+        _is_known(field) for field in schema
     )
 
 
-def _is_known(type_: pa.DataType) -> bool:
+def _is_known(field: pa.Field) -> bool:
+    type_ = field.type
+    if shapes_of(field) is not None:
+        return False  # columns with that annotation have another type in Spark than binary
     if is_variant(type_):
         return False  # without an annotation, which older writers leave out, it is a struct to Spark
     if pa.types.is_nested(type_):
-        return all(_is_known(child.type) for child in _children(type_))
+        return all(map(_is_known, _children(type_)))
     if isinstance(type_, pa.BaseExtensionType) or any(is_kind(type_) for is_kind in _NOT_IN_SPARK):
         return False
     return not (pa.types.is_timestamp(type_) and type_.unit == "ns")

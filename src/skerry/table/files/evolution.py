@@ -372,6 +372,9 @@ def _plan(source: pa.Field | None, target: pa.Field, path: _Path, constants: Map
         return _plan_missing(target, path, constants)
     if _is_same(source, target):
         return lambda array: array
+    if isinstance(source.type, pa.ExtensionType):  # registered by someone else: PyArrow reads shapes as geoarrow.wkb
+        stored = _plan(source.with_type(source.type.storage_type), target, path, constants)
+        return lambda array: stored(array.storage)
     if is_variant(target.type):
         return _plan_variant(source, target, path)
     if pa.types.is_struct(source.type) and pa.types.is_struct(target.type):

@@ -26,11 +26,12 @@ from skerry.table.files.evolution import (
     with_ids,
 )
 from skerry.table.files.int96 import TimestampUnits, check_nanoseconds, plan_units
-from skerry.table.files.parquet_statistics import bound_of
+from skerry.table.files.parquet_statistics import bound_of, extent_of
 from skerry.table.files.stored_file import Part, reading, without_columns
 from skerry.table.files.variant_statistics import chunk_bounds, empty_values, shredded_leaves, typed_values
 from skerry.table.predicate import Column, FieldMetrics
 from skerry.table.predicate.arrow import arrow_storage
+from skerry.wkb import WkbType
 
 __all__ = ["open_parquet"]
 
@@ -219,6 +220,8 @@ def _side_by_side(batches: tuple[pa.RecordBatch, ...]) -> pa.RecordBatch:
 
 def _statistics(metadata: pq.FileMetaData, sound: npt.NDArray[np.bool_], position: int, column: Column) -> FieldMetrics:
     """The statistics of one column over all row groups; Parquet does not count NaNs."""
+    if isinstance(column.type, WkbType):
+        return _extents(metadata, sound, position)
     stored = metadata.schema.column(position)
     logical = json.loads(stored.logical_type.to_json())
     lower: list[Any] = []
@@ -243,4 +246,20 @@ def _statistics(metadata: pq.FileMetaData, sound: npt.NDArray[np.bool_], positio
         np.array(nulls, np.int64),
         unknown,
         np.array(values, np.int64),
+    )
+
+
+def _extents(metadata: pq.FileMetaData, sound: npt.NDArray[np.bool_], position: int) -> FieldMetrics:
+    """The boxes around the shapes of a column in all row groups; PyArrow does not show how many are null."""
+    groups = range(metadata.num_row_groups)
+    chunks = [metadata.row_group(index).column(position) for index in groups]
+    found = [extent_of(chunk) if sound[index, position] else None for index, chunk in enumerate(chunks)]
+    point = pa.list_(pa.float64(), 2)
+    unknown = np.full(len(chunks), -1, np.int64)
+    return FieldMetrics(
+        pa.array([None if box is None else box[:2] for box in found], point),
+        pa.array([None if box is None else box[2:] for box in found], point),
+        unknown,
+        unknown,
+        np.array([chunk.num_values for chunk in chunks], np.int64),
     )

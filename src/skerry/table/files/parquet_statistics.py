@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from skerry.table.rows.values import is_uuid
 
-__all__ = ["bound_of"]
+__all__ = ["bound_of", "extent_of"]
 
 _NANOSECONDS = {"milliseconds": 1_000_000, "microseconds": 1000, "nanoseconds": 1}
 _UNITS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1000, "ns": 1}
@@ -63,6 +64,21 @@ def bound_of(type_: pa.DataType, raw: Any, physical_type: str, logical_type: Map
     if pa.types.is_fixed_size_binary(type_) or is_uuid(type_):
         return raw if len(raw) == (16 if is_uuid(type_) else type_.byte_width) else None
     return raw if pa.types.is_binary(type_) else None
+
+
+def extent_of(chunk: pq.ColumnChunkMetaData) -> tuple[float, float, float, float] | None:
+    """The box around the shapes of a column chunk: least x, least y, greatest x, greatest y; None if it is unknown.
+
+    Spec: Parquet spec, Geospatial.md.
+    """
+    found = chunk.geo_statistics
+    if found is None:
+        return None
+    edges = (found.xmin, found.ymin, found.xmax, found.ymax)
+    if any(edge is None for edge in edges):
+        return None
+    is_ordered = edges[0] <= edges[2] and edges[1] <= edges[3]  # not so where a box crosses the antimeridian
+    return edges if is_ordered else None
 
 
 def _integer(raw: Any, physical_type: str, logical_type: Mapping[str, Any]) -> int | None:

@@ -14,6 +14,7 @@ from skerry.table.merging.rules import MergeRules, MergeSource, RowNumbers
 from skerry.table.rows.incoming import conform
 from skerry.table.rows.keys import KeyIndex
 from skerry.table.rows.schema import nearest
+from skerry.wkb import shapes_of
 
 __all__ = ["MergeClauses", "bind_rules", "index_source", "refuse_repeated", "refuse_repeated_keys"]
 
@@ -47,6 +48,8 @@ def index_source(rows: pa.Table, on: Sequence[str], schema: pa.Schema) -> MergeS
             raise SchemaError(f"the table has no column {name!r}{nearest(name, schema.names)}")
         if name not in rows.column_names:
             raise SchemaError(f"the source has no column {name!r}{nearest(name, rows.column_names)}")
+        if shapes_of(schema.field(name)) is not None:
+            raise SchemaError(f"column {name!r} of shapes cannot identify rows: equal shapes may have different bytes")
     for name in rows.column_names:
         if rows.column_names.count(name) > 1:
             raise SchemaError(f"column {name!r} is in the source twice")

@@ -23,6 +23,7 @@ from skerry.table.predicate.nodes import (
     Comparison,
     Constant,
     In,
+    IntersectsExtent,
     IsMinusZero,
     IsNaN,
     IsNull,
@@ -35,8 +36,9 @@ from skerry.table.predicate.nodes import (
 from skerry.table.rows.schema import field_id, nearest
 from skerry.variant import is_variant
 from skerry.variant.paths import Path
+from skerry.wkb import PLANAR, Box, WkbType, shapes_type
 
-__all__ = ["Call", "Form", "Inside", "Name", "Syntax", "Value", "bind", "describe_position", "resolve_column"]
+__all__ = ["Call", "Extent", "Form", "Inside", "Name", "Syntax", "Value", "bind", "describe_position", "resolve_column"]
 
 
 class Form(Enum):
@@ -47,6 +49,7 @@ class Form(Enum):
     NOT = "NOT"
     IN = "IN"
     STARTS_WITH = "LIKE"
+    INTERSECTS_EXTENT = "ST_Intersects_Extent"
     IS_NULL = "IS NULL"
     IS_NAN = "IS NAN"
 
@@ -74,6 +77,14 @@ class Value:
     """A literal and its position."""
 
     literal: Literal
+    at: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """The box around a constant shape, and its position."""
+
+    box: Box
     at: int = -1
 
 
@@ -106,7 +117,7 @@ class Inside:
         return f"variant_get({self.column}, …)"
 
 
-Syntax: TypeAlias = Name | Value | Call | Inside
+Syntax: TypeAlias = Name | Value | Call | Inside | Extent
 
 
 def describe_position(text: str, position: int) -> str:
@@ -166,7 +177,7 @@ def resolve_column(schema: pa.Schema, name: Name, text: str = "") -> Column:
         found.append(field)
         fields = list(field.type) if pa.types.is_struct(field.type) and not is_variant(field.type) else []
     leaf = found[-1]
-    leaf_type = leaf.type.value_type if pa.types.is_dictionary(leaf.type) else leaf.type
+    leaf_type = leaf.type.value_type if pa.types.is_dictionary(leaf.type) else shapes_type(leaf)
     return Column(field_id(leaf), tuple(field.name for field in found), leaf_type)
 
 
@@ -196,6 +207,7 @@ class _Binder:
             Form.NOT: self._not,
             Form.IN: self._in,
             Form.STARTS_WITH: self._starts_with,
+            Form.INTERSECTS_EXTENT: self._intersects_extent,
             Form.IS_NULL: self._is_null,
             Form.IS_NAN: self._is_nan,
         }
@@ -204,6 +216,8 @@ class _Binder:
         """Bind a condition; the result holds where it is true (`negated`: where it is false), never where unknown."""
         if isinstance(syntax, Value):
             return self._constant(syntax, negated)
+        if isinstance(syntax, Extent):
+            raise self._refuse("a shape without ST_Intersects_Extent()", syntax.at)
         if isinstance(syntax, Name | Inside):
             column = self._column(syntax)
             if family_of(column.type) is not Family.BOOLEAN:
@@ -307,6 +321,21 @@ class _Binder:
             return ALWAYS_FALSE if negated else IsNull(column, negated=True)
         return StartsWith(column, literal.value, negated)
 
+    def _intersects_extent(self, call: Call, negated: bool) -> Predicate:
+        first, second = call.arguments
+        column = self._column(second if isinstance(first, Extent) else first)
+        extent = first if isinstance(first, Extent) else second
+        if not isinstance(column.type, WkbType) or not isinstance(extent, Extent):
+            raise SchemaError(
+                "ST_Intersects_Extent() takes a column of type geometry and a shape, such as ST_MakeEnvelope(x_min, "
+                f"y_min, x_max, y_max){self._where(call.at)}"
+            )
+        if column.type.shapes.edges != PLANAR:
+            raise self._refuse(f"ST_Intersects_Extent() of geography column {column}, whose edges are curves,", call.at)
+        if extent.box.is_empty:
+            return IsNull(column, negated=True) if negated else ALWAYS_FALSE
+        return IntersectsExtent(column, extent.box, negated)
+
     def _is_null(self, call: Call, negated: bool) -> Predicate:
         argument = call.arguments[0]
         if isinstance(argument, Value):
@@ -322,6 +351,8 @@ class _Binder:
     def _column(self, syntax: Syntax) -> Column:
         if isinstance(syntax, Value):
             raise self._refuse(f"a test of the constant {syntax.literal.text}", syntax.at)
+        if isinstance(syntax, Extent):
+            raise self._refuse("a test of a constant shape", syntax.at)
         if isinstance(syntax, Call):
             raise self._refuse("comparing the result of a condition", syntax.at)
         if isinstance(syntax, Name):
@@ -337,6 +368,8 @@ class _Binder:
             raise self._refuse(f"comparing with another column ({syntax})", syntax.at)
         if isinstance(syntax, Call):
             raise self._refuse("comparing the result of a condition", syntax.at)
+        if isinstance(syntax, Extent):
+            raise self._refuse("comparing shapes", syntax.at)
         return syntax
 
     def _where(self, position: int) -> str:

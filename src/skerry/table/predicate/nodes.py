@@ -20,6 +20,7 @@ import pyarrow as pa
 from skerry.table.predicate.literals import format_literal
 from skerry.variant.getting import name_of_type
 from skerry.variant.paths import Path, normalized_path
+from skerry.wkb import Box
 
 __all__ = [
     "ALWAYS_FALSE",
@@ -29,6 +30,7 @@ __all__ = [
     "Comparison",
     "Constant",
     "In",
+    "IntersectsExtent",
     "IsMinusZero",
     "IsNaN",
     "IsNull",
@@ -89,7 +91,7 @@ class Column:
     Args:
         field_id: The field id, which survives renames.
         path: Names from the top-level column down.
-        type: Its Arrow type; that of the values for a dictionary-encoded column.
+        type: Its Arrow type; that of the values for a dictionary-encoded column, `WkbType` for one of shapes.
         inside: The path of a value inside of variants, None for the column itself. Then `field_id` is that of the
             column of variants, and `type` the one that the value is converted to.
     """
@@ -171,6 +173,19 @@ class StartsWith:
 
 
 @dataclass(frozen=True, slots=True)
+class IntersectsExtent:
+    """The box around the shape and `box` have a point in common (`negated`: it is non-null, and they have none)."""
+
+    column: Column
+    box: Box
+    negated: bool = False
+
+    def __str__(self) -> str:
+        edges = ", ".join(map(repr, (self.box.x_min, self.box.y_min, self.box.x_max, self.box.y_max)))
+        return f"{'NOT ' if self.negated else ''}ST_Intersects_Extent({self.column}, ST_MakeEnvelope({edges}))"
+
+
+@dataclass(frozen=True, slots=True)
 class IsNull:
     """The column is null (`negated`: it is not)."""
 
@@ -223,7 +238,9 @@ class Or:
         return " OR ".join(str(child) for child in self.children)
 
 
-Predicate: TypeAlias = Constant | Comparison | In | StartsWith | IsNull | IsNaN | IsMinusZero | And | Or
+Predicate: TypeAlias = (
+    Constant | Comparison | In | StartsWith | IntersectsExtent | IsNull | IsNaN | IsMinusZero | And | Or
+)
 
 ALWAYS_TRUE = Constant(True)
 ALWAYS_FALSE = Constant(False)

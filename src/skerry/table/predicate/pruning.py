@@ -7,6 +7,7 @@ Anything unknown (no bound, no count) counts for "may" and against "must", so a 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -24,6 +25,7 @@ from skerry.table.predicate.nodes import (
     Comparison,
     Constant,
     In,
+    IntersectsExtent,
     IsMinusZero,
     IsNaN,
     IsNull,
@@ -32,6 +34,7 @@ from skerry.table.predicate.nodes import (
     Predicate,
     StartsWith,
 )
+from skerry.wkb import Box, WkbType
 
 __all__ = ["FieldMetrics", "Verdict", "evaluate"]
 
@@ -43,9 +46,10 @@ class FieldMetrics:
     """One column's metrics over n files.
 
     Args:
-        lower: array[n] of the column's type: no value in the file is less; null if unknown.
-        upper: array[n] of the column's type: no value in the file is greater; null if unknown. Neither bound
-            takes NaN into account.
+        lower: array[n] of the column's type: no value in the file is less; null if unknown. For shapes fixed-size lists
+            of two doubles: no point has a smaller x or y.
+        upper: array[n] like `lower`: no value in the file is greater; null if unknown. Neither bound takes NaN into
+            account.
         null_counts: int64[n], -1 where unknown.
         nan_counts: int64[n], -1 where unknown.
         value_counts: int64[n] with nulls and NaNs, -1 where unknown.
@@ -132,6 +136,8 @@ class _Evaluation:
                 if negated:
                     return Verdict(known.may_be_ordinary, ~known.may_be_null & ~known.may_be_nan)
                 return Verdict(known.may_be_nan, ~known.may_be_null & ~known.may_be_ordinary)
+            case IntersectsExtent(_, box, negated):
+                return _intersects(known, box, negated)
             case IsMinusZero(column, negated):
                 zero = _compare(known, Operator.EQ, _comparable((0.0,), column.type)[0])
                 return Verdict(known.may_be_present if negated else zero.may, np.full(self._count, False))
@@ -160,8 +166,12 @@ class _Evaluation:
 
 def _prepare(metrics: FieldMetrics, type_: pa.DataType) -> _Known:
     family = family_of(type_)
-    lower, upper = _comparable(metrics.lower, type_), _comparable(metrics.upper, type_)
-    misleading = _sure(pc.greater(lower, upper))
+    lower, upper = metrics.lower, metrics.upper
+    if isinstance(type_, WkbType):
+        misleading = np.full(len(lower), False)  # see `_intersects`
+    else:
+        lower, upper = _comparable(lower, type_), _comparable(upper, type_)
+        misleading = _sure(pc.greater(lower, upper))
     if family is Family.FLOAT:  # some writers put NaN into bounds
         misleading |= _sure(pc.is_nan(lower)) | _sure(pc.is_nan(upper))
     if family is Family.UUID:
@@ -242,6 +252,25 @@ def _compare(known: _Known, operator: Operator, value: pa.Scalar) -> Verdict:
         case Operator.GE:
             above = known.may_be_ordinary & _possible(pc.greater_equal(upper, value))
             return Verdict(above | known.may_be_nan, full & _sure(pc.greater_equal(lower, value)))
+
+
+def _intersects(known: _Known, box: Box, negated: bool) -> Verdict:
+    """A file without known bounds may contain any shape; bounds in the wrong order, and NaN, tell nothing."""
+    x_min, y_min = _coordinates(known.lower)
+    x_max, y_max = _coordinates(known.upper)
+    is_known = (x_min <= x_max) & (y_min <= y_max)
+    meets = (x_min <= box.x_max) & (x_max >= box.x_min) & (y_min <= box.y_max) & (y_max >= box.y_min)
+    if negated:
+        return Verdict(known.may_be_ordinary, ~known.may_be_null & is_known & ~meets)
+    # an empty shape does not meet anything, so that no bounds prove a match
+    return Verdict(known.may_be_ordinary & (~is_known | meets), np.full(len(meets), False))
+
+
+def _coordinates(points: pa.FixedSizeListArray) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """X and y of points, NaN where there is none."""
+    values = [pc.fill_null(pc.list_element(points, place), math.nan) for place in (0, 1)]
+    x, y = (value.to_numpy(zero_copy_only=False) for value in values)
+    return x, y
 
 
 def _membership(known: _Known, values: pa.Array, negated: bool) -> Verdict:

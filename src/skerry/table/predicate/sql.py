@@ -11,7 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from skerry.errors import FormatError, SchemaError, SkerryError, UnsupportedError
-from skerry.table.predicate.binding import Call, Form, Inside, Name, Syntax, Value, describe_position
+from skerry.table.predicate.binding import Call, Extent, Form, Inside, Name, Syntax, Value, describe_position
+from skerry.table.predicate.extents import EXTENTS
 from skerry.table.predicate.literals import (
     Literal,
     LiteralKind,
@@ -85,9 +86,10 @@ def parse_condition(text: str) -> Syntax:
     Comparisons (`=`, `<>`, `!=`, `<`, `<=`, `>`, `>=`, `<=>`, `IS [NOT] DISTINCT FROM`) of a column with a literal,
     AND, OR, NOT, IN, BETWEEN, LIKE with % at the end only, IS [NOT] NULL, IS [NOT] NAN, IS [NOT] TRUE or FALSE,
     `isnan(x)`, `starts_with(x, 'a')`, `variant_get(x, '$.a', 'long')` (null where the value is missing or does not fit
-    the type), fields of structs (`a.b`), "quoted identifiers", and literals: numbers, strings, `X'…'`, TRUE, FALSE,
-    NULL, and DATE, TIME, TIMESTAMP, TIMESTAMPTZ, UUID, DECIMAL, DOUBLE with a string, also as casts. Identifiers
-    without quotes match in any case.
+    the type), `ST_Intersects_Extent(x, ST_MakeEnvelope(0, 0, 2, 1))` (whether the boxes around both shapes have a point
+    in common; also `ST_GeomFromText('…')`, `'…'::GEOMETRY` and `ST_GeomFromWKB(X'…')`), fields of structs (`a.b`),
+    "quoted identifiers", and literals: numbers, strings, `X'…'`, TRUE, FALSE, NULL, and DATE, TIME, TIMESTAMP,
+    TIMESTAMPTZ, UUID, DECIMAL, DOUBLE with a string, also as casts. Identifiers without quotes match in any case.
 
     Args:
         text: The condition.
@@ -376,6 +378,8 @@ class _Parser:
             return self._cast_call(token)
         if token.word in ("VARIANT_GET", "TRY_VARIANT_GET"):
             return self._variant_get(token)
+        if token.word in EXTENTS:
+            return self._extent(token)
         if form is None:
             raise self._refuse(_REFUSED_PREFIX.get(token.word, f"function {token.text}()"), token)
         self._expect("(")
@@ -386,6 +390,25 @@ class _Parser:
         if len(arguments) != (1 if form is Form.IS_NAN else 2):
             raise FormatError(f"wrong number of arguments for {token.text}(){self._where(token.start)}")
         return Call(form, tuple(arguments), token.start)
+
+    def _extent(self, token: _Token) -> Extent:
+        self._expect("(")
+        arguments = [self._operand()]
+        while self._accept(","):
+            arguments.append(self._operand())
+        self._expect(")")
+        values = [argument.literal.value for argument in arguments if isinstance(argument, Value)]
+        if len(values) < len(arguments):
+            raise self._refuse(f"{token.text}() of a column", token)
+        return self._extent_of(token.word, values, token)
+
+    def _extent_of(self, function: str, values: list[object], token: _Token) -> Extent:
+        try:
+            return Extent(EXTENTS[function](*values), token.start)
+        except (FormatError, SchemaError) as error:
+            raise type(error)(f"{error.message}{self._where(token.start)}") from None
+        except TypeError:
+            raise FormatError(f"wrong arguments for {token.text}(){self._where(token.start)}") from None
 
     def _variant_get(self, token: _Token) -> Syntax:
         self._expect("(")
@@ -418,10 +441,12 @@ class _Parser:
         self._expect(")")
         return value
 
-    def _cast(self, operand: Syntax, token: _Token) -> Value:
+    def _cast(self, operand: Syntax, token: _Token) -> Value | Extent:
         name = self._take()
         if not isinstance(operand, Value):
             raise self._refuse("a cast of a column", token)
+        if name.word == "GEOMETRY" and operand.literal.kind is LiteralKind.STRING:
+            return self._extent_of("ST_GEOMFROMTEXT", [operand.literal.value], token)
         if name.word not in _TYPES or operand.literal.kind is not LiteralKind.STRING:
             raise self._refuse(f"a cast of {operand.literal.kind.value} to {name.text}", token)
         return self._convert(name, operand.literal.value, token)
@@ -455,6 +480,7 @@ _FUNCTIONS = {
     "IS_NAN": Form.IS_NAN,
     "STARTS_WITH": Form.STARTS_WITH,
     "STARTSWITH": Form.STARTS_WITH,
+    "ST_INTERSECTS_EXTENT": Form.INTERSECTS_EXTENT,
 }
 _TYPES: dict[str, Callable[[str], tuple[LiteralKind, object]]] = {
     "DATE": lambda text: (LiteralKind.DATE, parse_date(text)),

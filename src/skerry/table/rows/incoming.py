@@ -22,6 +22,7 @@ from skerry.table.rows.schema import NULL_DEFAULT_KEY, WRITE_DEFAULT_KEY, is_lis
 from skerry.table.rows.value_limits import plan_check
 from skerry.table.rows.values import decode_values, is_uuid
 from skerry.variant import check, is_variant
+from skerry.wkb import shapes_of
 
 __all__ = ["conform", "open_batches", "open_stream"]
 
@@ -187,7 +188,7 @@ def _plan_field(source: pa.Field | None, target: pa.Field, path: _Path) -> _Conv
     if source is None:
         default = (target.metadata or {}).get(WRITE_DEFAULT_KEY)
         return functools.partial(_fill, target.type, default)
-    convert = _plan_values(source.type, target, path)
+    convert = _plan_values(source, target, path)
     if target.nullable:
         return convert
     name = ".".join(path)
@@ -201,9 +202,10 @@ def _plan_field(source: pa.Field | None, target: pa.Field, path: _Path) -> _Conv
     return required
 
 
-def _plan_values(source: pa.DataType, target: pa.Field, path: _Path) -> _Convert:
+def _plan_values(source: pa.Field, target: pa.Field, path: _Path) -> _Convert:
     """Plan the conversion of values to the target field: its type, its limits, its default for nulls."""
-    convert, check = _plan(source, target.type, path), plan_check(target)
+    _check_shapes(source, target, path)
+    convert, check = _plan(source.type, target.type, path), plan_check(target)
     metadata = target.metadata or {}
     default = metadata.get(WRITE_DEFAULT_KEY) if NULL_DEFAULT_KEY in metadata and target.nullable else None
     if check is None and default is None:
@@ -220,6 +222,27 @@ def _plan_values(source: pa.DataType, target: pa.Field, path: _Path) -> _Convert
     return within
 
 
+def _check_shapes(source: pa.Field, target: pa.Field, path: _Path) -> None:
+    """Refuse shapes in another reference system than the column's, or with other edges; plain bytes have none."""
+    wanted, found = shapes_of(target), shapes_of(source)
+    if wanted is None or found is None:
+        return
+    if found.crs is not None and wanted.crs is not None and _plain_crs(found.crs) != _plain_crs(wanted.crs):
+        raise SchemaError(
+            f"column {'.'.join(path)!r} is in the reference system {found.crs} in the data, but in {wanted.crs} in the "
+            "table; transform it first"
+        )
+    if found.edges != wanted.edges:
+        raise SchemaError(
+            f"column {'.'.join(path)!r} has {found.edges} edges in the data, but {wanted.edges} ones in the table"
+        )
+
+
+def _plain_crs(crs: str) -> str:
+    """A reference system by one name: in well-known binary x is the longitude in both."""
+    return "OGC:CRS84" if crs.upper() == "EPSG:4326" else crs.upper()
+
+
 def _fill(type_: pa.DataType, default: bytes | None, array: pa.Array) -> pa.Array:
     if default is None:
         return pa.nulls(len(array), type_)
@@ -232,6 +255,9 @@ def _plan(source: pa.DataType, target: pa.DataType, path: _Path) -> _Convert:
     if pa.types.is_run_end_encoded(source):
         decoded = _plan(source.value_type, target, path)
         return lambda array: decoded(pc.run_end_decode(array))
+    if isinstance(source, pa.ExtensionType) and shapes_of(pa.field("", source)) is not None:
+        stored = _plan(source.storage_type, target, path)
+        return lambda array: stored(array.storage)
     if pa.types.is_null(source):
         return lambda array: pa.nulls(len(array), target)
     if is_variant(target):
@@ -273,7 +299,7 @@ def _plan_struct(source: pa.StructType, target: pa.StructType, path: _Path) -> _
     wanted = [target.field(index) for index in range(target.num_fields)]
     positions = _match([source.field(index) for index in range(source.num_fields)], wanted, path)
     plans = [
-        _plan_values(source.field(position).type, field, (*path, field.name))
+        _plan_values(source.field(position), field, (*path, field.name))
         if position is not None
         else _plan_field(None, field, (*path, field.name))
         for position, field in zip(positions, wanted, strict=True)
@@ -281,8 +307,10 @@ def _plan_struct(source: pa.StructType, target: pa.StructType, path: _Path) -> _
 
     def convert(array: pa.StructArray) -> pa.Array:
         members = []
+        # what is in members of null structs is not checked
+        given = array.flatten() if array.null_count else [array.field(index) for index in range(array.type.num_fields)]
         for position, plan, field in zip(positions, plans, wanted, strict=True):
-            member = plan(array if position is None else array.field(position))
+            member = plan(array if position is None else given[position])
             # a member may be null where its struct is
             if not field.nullable and pc.any(pc.and_(member.is_null(), array.is_valid())).as_py():
                 raise _NullFoundError(".".join((*path, field.name)))

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from skerry.errors import SchemaError
 from skerry.variant.values import is_variant
+from skerry.wkb.fields import Shapes, shapes_of
 
 __all__ = [
     "NULL_DEFAULT_KEY",
@@ -42,12 +43,19 @@ class Leaf:
         field_id: Field id.
         type: Arrow type.
         path: Names from the top-level column down.
+        shapes: What the shapes of a column of these have in common; their type is binary, but their bounds are points.
     """
 
     name: str
     field_id: int
     type: pa.DataType
     path: tuple[str, ...]
+    shapes: Shapes | None = None
+
+    @property
+    def has_shapes(self) -> bool:
+        """Whether the values are shapes as well-known binary."""
+        return self.shapes is not None
 
 
 def field_id(field: pa.Field) -> int:
@@ -91,7 +99,7 @@ def leaves(schema: pa.Schema) -> list[Leaf]:
             for child in type_:
                 yield from walk(child, path)
         elif not pa.types.is_nested(type_):
-            yield Leaf(".".join(path), field_id(field), type_, path)
+            yield Leaf(".".join(path), field_id(field), type_, path, shapes_of(field))
 
     return [found for field in schema for found in walk(field, ())]
 

@@ -1,4 +1,4 @@
-"""Limits of columns that Arrow types cannot express: lengths of texts and bytes, fractional digits of seconds.
+"""Limits of columns that Arrow types cannot express: lengths of texts and bytes, digits of seconds, shapes.
 
 They are in the metadata of fields, for table formats that have such types.
 """
@@ -11,6 +11,10 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from skerry.errors import FormatError
+from skerry.wkb import check as check_shapes
+from skerry.wkb import shapes_of
 
 __all__ = ["FRACTION_DIGITS_KEY", "MAX_LENGTH_KEY", "plan_check"]
 
@@ -32,7 +36,7 @@ def plan_check(field: pa.Field) -> Callable[[pa.Array], None] | None:
         return _lengths(field.type, int(metadata[MAX_LENGTH_KEY]))
     if FRACTION_DIGITS_KEY in metadata:
         return _fractions(field.type, int(metadata[FRACTION_DIGITS_KEY]))
-    return None
+    return _check_shapes if shapes_of(field) is not None else None
 
 
 def _lengths(type_: pa.DataType, most: int) -> Callable[[pa.Array], None]:
@@ -57,3 +61,10 @@ def _fractions(type_: pa.DataType, digits: int) -> Callable[[pa.Array], None]:
             raise pa.ArrowInvalid(f"the column has {digits} fractional digits of a second")
 
     return check
+
+
+def _check_shapes(array: pa.Array) -> None:
+    try:
+        check_shapes(array)
+    except FormatError as error:
+        raise pa.ArrowInvalid(error.message) from None

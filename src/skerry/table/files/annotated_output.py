@@ -1,33 +1,49 @@
-"""Parquet files with columns of variants: annotated as such, and shredded if that is wanted.
+"""Parquet files with columns of variants or shapes: annotated as such, variants shredded if that is wanted.
 
-Spec: Parquet spec, VariantEncoding.md, VariantShredding.md.
+Spec: Parquet spec, VariantEncoding.md, VariantShredding.md, Geospatial.md.
 """
 
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from skerry.parquet import annotate_variants
+from skerry.parquet import UNNAMED_CRS, VARIANT_ANNOTATION, annotate, shapes_annotation
+from skerry.parquet.thrift_encoding import Field
 from skerry.storage import Storage
+from skerry.table.files.evolution import map_fields
 from skerry.table.files.file_output import ParquetOutput
 from skerry.variant import is_variant
 from skerry.variant.shredding import shred, stored_type
 from skerry.variant.shredding_choice import choose_shredding
+from skerry.wkb import PLANAR, Shapes, WkbType, shapes_of
 
-__all__ = ["VariantOutput", "has_variants"]
+__all__ = ["AnnotatedOutput", "has_shapes", "has_variants", "is_annotated"]
+
+_DEFAULT_CRS: Final = "OGC:CRS84"
+_NO_CRS: Final = "srid:0"
 
 
 def has_variants(schema: pa.Schema) -> bool:
     """Whether a column holds variants, or has them inside."""
-    return bool(_places(schema))
+    return VARIANT_ANNOTATION in _annotations(schema).values()
 
 
-class VariantOutput:
-    """A Parquet file with columns of variants.
+def has_shapes(schema: pa.Schema) -> bool:
+    """Whether a column holds shapes, or has them inside."""
+    return any(annotation != VARIANT_ANNOTATION for annotation in _annotations(schema).values())
+
+
+def is_annotated(schema: pa.Schema) -> bool:
+    """Whether a column holds variants or shapes, or has them inside."""
+    return bool(_annotations(schema))
+
+
+class AnnotatedOutput:
+    """A Parquet file with columns of variants or shapes.
 
     What is shredded is chosen from the first rows, so that the file is created when they are there.
 
@@ -66,7 +82,7 @@ class VariantOutput:
             chunks = [shred(chunk, type_) for chunk in rows.column(index).chunks]
             field = self._stored.field(index)
             rows = rows.set_column(index, field, pa.chunked_array(chunks, field.type))
-        output.write(rows)
+        output.write(rows if rows.schema.equals(self._stored) else rows.cast(self._stored))
 
     def close(self) -> int:
         """Finish the file, and return its size."""
@@ -88,13 +104,13 @@ class VariantOutput:
                     if type_ is not None:
                         self._shredded[index] = type_
                         fields[index] = field.with_type(stored_type(type_))
-        self._stored = pa.schema(fields, metadata=schema.metadata)
-        places = _places(schema, self._stored)
+        self._stored = map_fields(pa.schema(fields, metadata=schema.metadata), _as_shapes)
+        annotations = _annotations(schema, self._stored)
         self._output = ParquetOutput(
             storage,
             location,
             self._stored,
-            edit_tail=lambda tail: annotate_variants(tail, places),
+            edit_tail=lambda tail: annotate(tail, annotations),
             # of decimals the format wants the shortest form
             store_decimal_as_integer=bool(self._shredded),
             **options,
@@ -102,8 +118,8 @@ class VariantOutput:
         return self._output
 
 
-def _places(schema: pa.Schema, stored: pa.Schema | None = None) -> list[int]:
-    """The places of variants among all elements of a file's schema, the root being element 0.
+def _annotations(schema: pa.Schema, stored: pa.Schema | None = None) -> dict[int, Field]:
+    """The logical types of variants and shapes by their places among all elements of a file's schema; the root is 0.
 
     Args:
         schema: The columns.
@@ -112,26 +128,41 @@ def _places(schema: pa.Schema, stored: pa.Schema | None = None) -> list[int]:
     Spec: Parquet spec, LogicalTypes.md, Lists, Maps: which groups are around them.
     """
     place = 0
-    found = []
+    found: dict[int, Field] = {}
 
-    def walk(type_: pa.DataType, file_type: pa.DataType) -> None:
+    def walk(field: pa.Field, of_file: pa.Field) -> None:
         nonlocal place
         place += 1
+        type_, file_type = field.type, of_file.type
+        shapes = shapes_of(field)
+        if shapes is not None:
+            # the default of Iceberg and Parquet is the same
+            crs = None if shapes.crs == _DEFAULT_CRS else shapes.crs or _NO_CRS
+            found[place] = shapes_annotation(crs, None if shapes.edges == PLANAR else shapes.edges)
         if is_variant(type_):
-            found.append(place)
+            found[place] = VARIANT_ANNOTATION
             type_ = file_type
-        pairs: list[tuple[pa.DataType, pa.DataType]] = []
+        pairs: list[tuple[pa.Field, pa.Field]] = []
         if pa.types.is_struct(type_):
-            pairs = [(child.type, of_file.type) for child, of_file in zip(type_, file_type, strict=True)]
+            pairs = list(zip(type_, file_type, strict=True))
         elif pa.types.is_map(type_):
             place += 1
-            pairs = [(type_.key_type, file_type.key_type), (type_.item_type, file_type.item_type)]
+            pairs = [(type_.key_field, file_type.key_field), (type_.item_field, file_type.item_field)]
         elif pa.types.is_list(type_):
             place += 1
-            pairs = [(type_.value_type, file_type.value_type)]
-        for child, of_file in pairs:
-            walk(child, of_file)
+            pairs = [(type_.value_field, file_type.value_field)]
+        for child, child_of_file in pairs:
+            walk(child, child_of_file)
 
     for field, of_file in zip(schema, schema if stored is None else stored, strict=True):
-        walk(field.type, of_file.type)
+        walk(field, of_file)
     return found
+
+
+def _as_shapes(field: pa.Field) -> pa.Field:
+    """The field with an extension type where it is one of shapes: PyArrow then writes no minima and maxima of bytes."""
+    shapes = shapes_of(field)
+    if shapes is None:
+        return field
+    # of edges on a globe it knows only these
+    return field.with_type(WkbType(Shapes(UNNAMED_CRS, PLANAR if shapes.edges == PLANAR else "spherical")))
