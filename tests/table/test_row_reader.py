@@ -6,7 +6,6 @@ import datetime
 import decimal
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,7 +18,7 @@ from skerry.table.files.evolution import prune
 from skerry.table.files.row_reader import RowReader
 from skerry.table.files.scan_task import FileScanTask
 from skerry.table.predicate import columns_of, parse
-from skerry.table.work.read_ahead import read_ahead
+from skerry.table.work.read_ahead import WorkPool, read_ahead
 
 
 def field(name, type_, field_id):
@@ -272,6 +271,6 @@ def test_reading_ahead_keeps_the_order_and_the_budget():
         return item
 
     items = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5] * 5
-    with ThreadPoolExecutor(4) as pool:
+    with WorkPool(4, "test", is_local=False) as pool:
         assert list(read_ahead(pool, work, items, lambda item: item, 10)) == items
     assert most < 10 + max(items)

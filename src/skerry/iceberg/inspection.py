@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 import numpy as np
@@ -30,6 +29,7 @@ from skerry.iceberg.partitioning.partitions import human_value, number_tuples, p
 from skerry.iceberg.planning.file_tables import FileTables
 from skerry.iceberg.writing.layout import DEFAULT_TARGET_FILE_SIZE_BYTES
 from skerry.puffin.deletion_vector import decode_deletion_vector
+from skerry.storage import is_local
 from skerry.table.files.data_file import DeleteFile, DeleteKind
 from skerry.table.files.row_deletes import read_positions
 from skerry.table.history import MAIN
@@ -52,7 +52,7 @@ from skerry.table.properties import whole_number
 from skerry.table.rows.schema import leaves
 from skerry.table.rows.values import decode_value
 from skerry.table.statistics.column_statistics import SketchPolicy
-from skerry.table.work.read_ahead import default_threads
+from skerry.table.work.read_ahead import WorkPool, default_threads
 
 __all__ = ["IcebergInspect", "upkeep"]
 
@@ -148,8 +148,8 @@ class IcebergInspect(Inspect):
             case "statistics":
                 return self._statistics()
             case "all_files":
-                with ThreadPoolExecutor(default_threads(), thread_name_prefix="skerry-inspect") as pool:
-                    listed = pool.map(lambda found: read_manifests(self._state.storage, found), metadata.snapshots)
+                with WorkPool(default_threads(), "inspect", is_local=is_local(self._state.metadata.location)) as pool:
+                    listed = pool.in_order(lambda found: read_manifests(self._state.storage, found), metadata.snapshots)
                     manifests = {manifest.manifest_path: manifest for found in listed for manifest in found}
                 return self._tables.live_once(manifests.values(), columns)
         manifests_of = self._manifests_of(snapshot, ref)
@@ -308,8 +308,8 @@ class IcebergInspect(Inspect):
         files = self._tables.live(found, (*_DELETE_COLUMNS, *kept))
         files = files.filter(pc.equal(files.column("content"), int(FileContent.POSITION_DELETES)))
         rows = files.select(_DELETE_COLUMNS).to_pylist()
-        with ThreadPoolExecutor(default_threads(), thread_name_prefix="skerry-inspect") as pool:
-            read = list(pool.map(self._deleted_by, rows))
+        with WorkPool(default_threads(), "inspect", is_local=is_local(self._state.metadata.location)) as pool:
+            read = list(pool.in_order(self._deleted_by, rows))
         pairs = [(row, path, positions) for row, of in enumerate(read) for path, positions in sorted(of.items())]
         counts = [len(positions) for _, _, positions in pairs]
         pair = pa.array(np.repeat(np.arange(len(pairs)), counts))

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,7 +26,9 @@ from skerry.iceberg.manifests.snapshot_manifests import read_manifests
 from skerry.iceberg.metadata.snapshot import Snapshot
 from skerry.iceberg.metadata.state import TableState
 from skerry.iceberg.operations import SnapshotChange
+from skerry.storage import is_local
 from skerry.table.properties import check_flag, whole_number
+from skerry.table.work.read_ahead import WorkPool
 
 __all__ = ["MergePolicy", "SnapshotManifests", "write_manifests"]
 
@@ -241,8 +242,8 @@ class _Removal:
         self, manifests: Sequence[ManifestFile], find: Callable[[ManifestFile], list[int]]
     ) -> list[ManifestFile | _Draft]:
         """The manifests without the given rows; only manifests that contain such rows are rewritten."""
-        with ThreadPoolExecutor(_THREADS, thread_name_prefix="skerry-commit") as pool:
-            found = list(pool.map(find, manifests))
+        with WorkPool(_THREADS, "commit", is_local=is_local(self._base.metadata.location)) as pool:
+            found = list(pool.in_order(find, manifests))
         result: list[ManifestFile | _Draft] = []
         for file, rows in zip(manifests, found, strict=True):
             if not rows:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from functools import cached_property
 from typing import Any, Final
@@ -38,6 +37,7 @@ from skerry.paimon.statistics.samples import statistics_location
 from skerry.paimon.values.binary_reading import decode_rows
 from skerry.paimon.writing.layout import WriteLayout
 from skerry.puffin import PuffinReader
+from skerry.storage import is_local
 from skerry.storage import name as file_name
 from skerry.table.history import Ref
 from skerry.table.inspection.columns import (
@@ -57,7 +57,7 @@ from skerry.table.inspection.partitions import count_partitions, number_groups
 from skerry.table.inspection.upkeep import Upkeep
 from skerry.table.rows.schema import leaves
 from skerry.table.statistics.column_statistics import SketchPolicy
-from skerry.table.work.read_ahead import default_threads
+from skerry.table.work.read_ahead import WorkPool, default_threads
 
 __all__ = ["PaimonInspect", "upkeep"]
 
@@ -210,8 +210,8 @@ class PaimonInspect(Inspect):
         locations: dict[str, None] = {}
         for found in snapshots:
             locations |= dict.fromkeys(self._statistics_files(found))
-        with ThreadPoolExecutor(default_threads(), thread_name_prefix="skerry-inspect") as pool:
-            blobs = dict(zip(locations, pool.map(self._blobs, locations), strict=True))
+        with WorkPool(default_threads(), "inspect", is_local=is_local(self._state.location)) as pool:
+            blobs = dict(zip(locations, pool.in_order(self._blobs, locations), strict=True))
         rows = [
             (found.id, location, *blob)
             for found in snapshots
@@ -427,9 +427,9 @@ class PaimonInspect(Inspect):
         if files is None or not files.num_rows:
             return schema.empty_table()
         rows = files.select(named).to_pylist()
-        with ThreadPoolExecutor(default_threads(), thread_name_prefix="skerry-inspect") as pool:
+        with WorkPool(default_threads(), "inspect", is_local=is_local(state.location)) as pool:
             locations = list(dict.fromkeys(row["file_path"] for row in rows))
-            data = dict(zip(locations, pool.map(state.storage.read, locations), strict=True))
+            data = dict(zip(locations, pool.in_order(state.storage.read, locations), strict=True))
         found = []
         for row in rows:
             location, offset = row["file_path"], row["content_offset"]

@@ -24,6 +24,7 @@ __all__ = [
     "Location",
     "bounded_name",
     "file_key",
+    "is_local",
     "is_within",
     "join",
     "name",
@@ -245,6 +246,11 @@ def local_path(location: str) -> str | None:
     """The path of a local file; None for a location in another store."""
     found = parse_location(location)
     return found.path if found.family is Family.LOCAL else None
+
+
+def is_local(location: str) -> bool:
+    """Whether a location is in the local file system."""
+    return parse_location(location).family is Family.LOCAL
 
 
 def absolute(location: str | os.PathLike[str]) -> str:

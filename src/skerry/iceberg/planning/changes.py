@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -30,8 +29,10 @@ from skerry.iceberg.planning.delete_index import DELETE_COLUMNS, DeleteIndex
 from skerry.iceberg.planning.metrics import column_metrics
 from skerry.iceberg.planning.plan import ScanPlanner
 from skerry.iceberg.planning.planned_files import TASK_COLUMNS, PlannedFiles
+from skerry.storage import is_local
 from skerry.table.files.scan_task import FileScanTask
 from skerry.table.predicate import Predicate, evaluate
+from skerry.table.work.read_ahead import WorkPool
 
 __all__ = ["ChangePlanner", "CommitChanges", "TouchedFile"]
 
@@ -130,8 +131,8 @@ class ChangePlanner:
         wanted = [manifest for manifest in manifests if manifest.content is content]
         if not wanted:
             return []
-        with ThreadPoolExecutor(self.planner.threads, thread_name_prefix="skerry-plan") as pool:
-            batches = pool.map(lambda manifest: self._read(manifest, choose), wanted)
+        with WorkPool(self.planner.threads, "plan", is_local=is_local(wanted[0].manifest_path)) as pool:
+            batches = pool.in_order(lambda manifest: self._read(manifest, choose), wanted)
             return [batch for batch in batches if batch.files.num_rows]
 
     def _read(self, file: ManifestFile, choose: _Choice) -> FileBatch:

@@ -6,7 +6,6 @@ Spec: Iceberg spec, Manifest Entry Fields, Data File Fields; Iceberg documentati
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -25,9 +24,10 @@ from skerry.iceberg.manifests.snapshot_manifests import spec_of
 from skerry.iceberg.metadata.state import TableState
 from skerry.iceberg.partitioning.partitions import number_tuples, partition_type
 from skerry.iceberg.planning.file_metrics import FILE_METRICS, file_metrics
+from skerry.storage import is_local
 from skerry.table.inspection.columns import constant, metrics_type
 from skerry.table.rows.schema import field_id, leaves
-from skerry.table.work.read_ahead import default_threads, read_ahead
+from skerry.table.work.read_ahead import WorkPool, default_threads, read_ahead
 
 __all__ = ["FileTables"]
 
@@ -177,7 +177,7 @@ class FileTables:
             return _Part(manifest, entries)
 
         wave: list[_Part] = []
-        with ThreadPoolExecutor(default_threads(), thread_name_prefix="skerry-inspect") as pool:
+        with WorkPool(default_threads(), "inspect", is_local=is_local(self._state.metadata.location)) as pool:
             for part in read_ahead(pool, read, manifests, lambda found: max(found.manifest_length, 1), _AHEAD_BYTES):
                 if wave and sum(one.entries.num_rows for one in wave) + part.entries.num_rows > _WAVE_FILES:
                     yield wave

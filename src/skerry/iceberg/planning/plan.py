@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -40,11 +39,11 @@ from skerry.iceberg.planning.file_pruning import (
 )
 from skerry.iceberg.planning.metrics import summary_metrics
 from skerry.iceberg.planning.planned_files import PlannedFiles
-from skerry.storage import Storage, is_within
+from skerry.storage import Storage, is_local, is_within
 from skerry.table.files.locations import outside_folder
 from skerry.table.files.scan_task import ScanPlan, ScanStep, sum_steps
 from skerry.table.predicate import Predicate, evaluate
-from skerry.table.work.read_ahead import read_ahead
+from skerry.table.work.read_ahead import WorkPool, read_ahead
 
 __all__ = ["ScanPlanner"]
 
@@ -101,7 +100,7 @@ class ScanPlanner:
         kept, dropped = self._prune_manifests(manifests)
         self._check_locations(pa.array([manifest.manifest_path for manifest in kept], pa.string()))
         data = [manifest for manifest in kept if manifest.content is ManifestContent.DATA]
-        with ThreadPoolExecutor(self.threads, thread_name_prefix="skerry-plan") as pool:
+        with WorkPool(self.threads, "plan", is_local=all(map(is_local, named))) as pool:
             young = _young_enough(kept, data)
             deletes = DeleteIndex(list(read_ahead(pool, self._read_deletes, young, _weight, _AHEAD_BYTES)), self.schema)
             parts = self._prune_files(pool, data, FilePruner(self.schema, self.conjuncts, deletes.key_columns))
@@ -178,9 +177,7 @@ class ScanPlanner:
         spec = self.spec(manifest.partition_spec_id)
         return live_files(self.read_files(manifest, DELETE_COLUMNS), spec, manifest.manifest_path)
 
-    def _prune_files(
-        self, pool: ThreadPoolExecutor, manifests: Iterable[ManifestFile], pruner: FilePruner
-    ) -> list[Pruned]:
+    def _prune_files(self, pool: WorkPool, manifests: Iterable[ManifestFile], pruner: FilePruner) -> list[Pruned]:
         """The files that remain; manifests are decoded in threads while earlier ones are pruned."""
         columns = (*FILE_COLUMNS, *(METRIC_COLUMNS if pruner.needs_metrics else ()))
 

@@ -20,6 +20,7 @@ from skerry.iceberg.planning.plan import ScanPlanner
 from skerry.iceberg.planning.planned_files import PlannedFiles
 from skerry.iceberg.planning.splits import target_split_bytes
 from skerry.iceberg.reading.survey import survey_row_groups
+from skerry.storage import is_local
 from skerry.table.arguments import Condition
 from skerry.table.explanation import Explanation
 from skerry.table.files.evolution import NameMapping, TableNames, all_ids, merge_columns, prune, top_level
@@ -239,6 +240,7 @@ class Scan(TableScan):
             predicate=self._predicate,
             names=_name_mapping(self._state.properties, self._state.name) or TableNames(self._known_columns),
             threads=self._threads,
+            is_local=is_local(self._state.metadata.location),
             columns=_with_dropped_columns(self._table_schema, self._state.metadata.schemas),
         )
 

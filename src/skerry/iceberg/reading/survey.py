@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from skerry.table.files.scan_task import FileScanTask, ScanStep, sum_steps
 from skerry.table.files.stored_files import open_stored
 from skerry.table.predicate import Column, FieldMetrics, conjuncts_of, evaluate
 from skerry.table.rows.metadata_columns import is_metadata_column
+from skerry.table.work.read_ahead import WorkPool
 
 __all__ = ["survey_row_groups"]
 
@@ -30,8 +30,8 @@ def survey_row_groups(reader: RowReader, tasks: Iterable[FileScanTask]) -> ScanS
         SchemaError: A file's columns do not fit the table's schema.
         UnsupportedError: A file is in an unsupported format, or uses unsupported features.
     """
-    with ThreadPoolExecutor(reader.threads, thread_name_prefix="skerry-survey") as pool:
-        found = list(pool.map(lambda task: _survey(reader, task), tasks))
+    with WorkPool(reader.threads, "survey", is_local=reader.is_local) as pool:
+        found = list(pool.in_order(lambda task: _survey(reader, task), tasks))
     return sum_steps(found, _NAME)
 
 

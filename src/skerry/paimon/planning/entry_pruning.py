@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -38,6 +37,7 @@ from skerry.paimon.planning.vector_locations import VectorKey, vector_locations
 from skerry.paimon.values.byte_spans import Longs
 from skerry.table.files.scan_task import ScanStep
 from skerry.table.predicate import Predicate, evaluate
+from skerry.table.work.read_ahead import WorkPool
 
 __all__ = ["EntryPruner", "ReadEntries"]
 
@@ -85,7 +85,7 @@ class EntryPruner:
     state: PaimonState
     conjuncts: tuple[Predicate, ...]
     snapshot: Snapshot
-    pool: ThreadPoolExecutor
+    pool: WorkPool
     steps: list[ScanStep] = field(default_factory=list)
     elsewhere: frozenset[bytes] = frozenset()
 

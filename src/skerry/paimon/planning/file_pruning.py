@@ -6,7 +6,6 @@ Spec: docs/formats/paimon.md § 5.7, § 9.3, § 12.2.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -28,6 +27,7 @@ from skerry.paimon.planning.entry_columns import (
 from skerry.paimon.values.byte_spans import Longs
 from skerry.paimon.values.types import AtomicType
 from skerry.table.predicate import Column, FieldMetrics, Predicate, conjunction, evaluate
+from skerry.table.work.read_ahead import WorkPool
 
 __all__ = ["FilePruner", "Judgement", "index_sources"]
 
@@ -132,9 +132,7 @@ class FilePruner:
 
     # ---- file indexes ----
 
-    def by_indexes(
-        self, rows: Sequence[int], sources: Mapping[int, str | bytes], pool: ThreadPoolExecutor
-    ) -> list[int]:
+    def by_indexes(self, rows: Sequence[int], sources: Mapping[int, str | bytes], pool: WorkPool) -> list[int]:
         """The files whose indexes exclude all rows.
 
         Args:
@@ -159,7 +157,7 @@ class FilePruner:
             left = index.select(condition, self._indexed(int(schema_ids[row])))
             return left is not None and len(left) == 0
 
-        return [row for row, empty in zip(wanted, pool.map(is_empty, wanted), strict=True) if empty]
+        return [row for row, empty in zip(wanted, pool.in_order(is_empty, wanted), strict=True) if empty]
 
     def _indexed(self, schema_id: int) -> Mapping[int, IndexedColumn]:
         found = self._indexed_columns.get(schema_id)

@@ -6,7 +6,6 @@ Spec: docs/formats/paimon.md § 5.3, § 5.6; Paimon documentation, System Tables
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import Final
 
@@ -25,10 +24,11 @@ from skerry.paimon.planning.file_locations import bucket_folders
 from skerry.paimon.values.arrow_types import arrow_type
 from skerry.paimon.values.binary_reading import decode_rows
 from skerry.paimon.values.types import DataField
+from skerry.storage import is_local
 from skerry.table.inspection.columns import constant, metrics_type, readable_metrics
 from skerry.table.predicate import Column, FieldMetrics
 from skerry.table.rows.schema import Leaf, leaves
-from skerry.table.work.read_ahead import default_threads, read_ahead
+from skerry.table.work.read_ahead import WorkPool, default_threads, read_ahead
 
 __all__ = ["FileTables", "read_all"]
 
@@ -64,7 +64,7 @@ def read_all(state: PaimonState, manifests: Sequence[ManifestFileMeta]) -> pa.Re
         location = state.paths.manifest(manifest.file_name)
         return read_entries(state.storage, location, size=manifest.file_size)
 
-    with ThreadPoolExecutor(default_threads(), thread_name_prefix="skerry-inspect") as pool:
+    with WorkPool(default_threads(), "inspect", is_local=is_local(state.location)) as pool:
         found = list(read_ahead(pool, read, manifests, lambda manifest: manifest.file_size, _AHEAD_BYTES))
     return pa.concat_batches(found) if found else pa.RecordBatch.from_pylist([], schema=ENTRY_SCHEMA)
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
@@ -31,9 +30,10 @@ from skerry.paimon.planning.entry_pruning import EntryPruner, ReadEntries
 from skerry.paimon.planning.planned_splits import PaimonPlan, PlannedFiles, PlannedSplits
 from skerry.paimon.planning.sections import Sections
 from skerry.paimon.values.simple_stats import stats_record
+from skerry.storage import is_local
 from skerry.table.files.scan_task import ScanStep
 from skerry.table.predicate import Predicate, evaluate
-from skerry.table.work.read_ahead import read_ahead
+from skerry.table.work.read_ahead import WorkPool, read_ahead
 
 __all__ = ["ScanPlanner"]
 
@@ -77,7 +77,7 @@ class ScanPlanner:
             (snapshot.base_manifest_list, snapshot.base_manifest_list_size),
             (snapshot.delta_manifest_list, snapshot.delta_manifest_list_size),
         ]
-        with ThreadPoolExecutor(self.threads, thread_name_prefix="skerry-plan") as pool:
+        with WorkPool(self.threads, "plan", is_local=is_local(self.state.location)) as pool:
             found, step = self._read(lists, snapshot, pool)
             pruner = EntryPruner(self.state, self.conjuncts, snapshot, pool, [step], self.elsewhere)
             return pruner.plan(found, list_partitions=self.list_partitions)
@@ -97,7 +97,7 @@ class ScanPlanner:
         return self._plan_added([(snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size)], snapshot)
 
     def _plan_added(self, lists: Sequence[tuple[str, int | None]], snapshot: Snapshot) -> PaimonPlan:
-        with ThreadPoolExecutor(self.threads, thread_name_prefix="skerry-plan") as pool:
+        with WorkPool(self.threads, "plan", is_local=is_local(self.state.location)) as pool:
             found, step = self._read(lists, snapshot, pool)
             return EntryPruner(self.state, self.conjuncts, snapshot, pool, [step]).plan_added(found)
 
@@ -110,7 +110,7 @@ class ScanPlanner:
     # ---- manifests ----
 
     def _read(
-        self, lists: Sequence[tuple[str, int | None]], snapshot: Snapshot, pool: ThreadPoolExecutor
+        self, lists: Sequence[tuple[str, int | None]], snapshot: Snapshot, pool: WorkPool
     ) -> tuple[ReadEntries, ScanStep]:
         """The entries of the manifests that can contain matching rows, including deleted files."""
         storage, paths = self.state.storage, self.state.paths

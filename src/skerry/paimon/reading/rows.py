@@ -9,7 +9,6 @@ Spec: docs/formats/paimon.md § 9.4, § 9.5.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -28,6 +27,7 @@ from skerry.paimon.planning.splits import Split
 from skerry.paimon.reading.data_files import KIND, NUMBER, SYSTEM_COLUMNS, DataFile
 from skerry.paimon.reading.merging import KeyedRecords, RunReader, merge_sorted_runs
 from skerry.paimon.reading.pieces import OpenRun, OpenSection, Piece, PieceOpener, RawPart, on_positions, units_of
+from skerry.storage import is_local
 from skerry.table.files.evolution import plan_conversion, prune, top_level
 from skerry.table.predicate import (
     ALWAYS_TRUE,
@@ -37,7 +37,7 @@ from skerry.table.predicate import (
 )
 from skerry.table.rows.metadata_columns import FILE, METADATA_COLUMNS, POSITION
 from skerry.table.rows.schema import field_id
-from skerry.table.work.read_ahead import read_ahead, scan_pool
+from skerry.table.work.read_ahead import WorkPool, read_ahead, scan_pool
 
 __all__ = ["SplitReader"]
 
@@ -85,7 +85,7 @@ class SplitReader:
         if limit == 0:
             return
         left = limit
-        with scan_pool(self.threads) as pool:
+        with scan_pool(self.threads, is_local=is_local(self.state.location)) as pool:
             for batch in self._read_pieces(pool, splits, partial(self._deliver, limit=limit), limit=limit):
                 yield batch if left is None else batch.slice(0, left)
                 left = None if left is None else left - batch.num_rows
@@ -106,7 +106,7 @@ class SplitReader:
                     known += rows
 
         counting = SplitReader(self.state, pa.schema([]), self.predicate, self.threads, self.memory_bytes)
-        with scan_pool(counting.threads) as pool:
+        with scan_pool(counting.threads, is_local=is_local(self.state.location)) as pool:
             counted = sum(counting._read_pieces(pool, others(), counting._count))
         return known + counted
 
@@ -124,7 +124,7 @@ class SplitReader:
         Raises:
             SkerryError: As `batches`.
         """
-        with scan_pool(self.threads) as pool:
+        with scan_pool(self.threads, is_local=is_local(self.state.location)) as pool:
             yield from self._read_pieces(pool, splits, self._records, with_numbers=True)
 
     # ---- columns ----
@@ -162,7 +162,7 @@ class SplitReader:
 
     def _read_pieces(
         self,
-        pool: ThreadPoolExecutor,
+        pool: WorkPool,
         splits: Iterable[Split],
         read: Callable[[Piece], Iterator[_Result]],
         *,
@@ -184,14 +184,14 @@ class SplitReader:
             yield from read(done) if isinstance(done, OpenSection) else done
 
     def _pieces(
-        self, pool: ThreadPoolExecutor, splits: Iterable[Split], limit: int | None, *, with_numbers: bool
+        self, pool: WorkPool, splits: Iterable[Split], limit: int | None, *, with_numbers: bool
     ) -> Iterator[Piece]:
         """Pieces that may have matching rows, only as many as are certain to fill the limit."""
         system = () if not self._has_keys else SYSTEM_COLUMNS if with_numbers else (KIND,)
         raw_columns = pa.schema([*self._tested, *system])
         opener = PieceOpener(self.state, self.predicate, raw_columns, self._merge_columns)
         certain = 0
-        for found in read_ahead(pool, opener.open, units_of(splits), lambda _: 1, 2 * self.threads):
+        for found in pool.in_order(opener.open, units_of(splits)):
             for piece in found:
                 yield piece
                 certain += (piece.known_rows or 0) if isinstance(piece, RawPart) else 0

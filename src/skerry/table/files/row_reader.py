@@ -7,7 +7,6 @@ PyArrow's threads over columns. Parts are read ahead in order, within a memory b
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -37,7 +36,7 @@ from skerry.table.rows.metadata_columns import (
     SPEC_ID,
     is_metadata_column,
 )
-from skerry.table.work.read_ahead import read_ahead, scan_pool
+from skerry.table.work.read_ahead import WorkPool, read_ahead, scan_pool
 
 __all__ = ["RowReader"]
 
@@ -103,6 +102,7 @@ class RowReader:
         predicate: The condition on rows.
         names: Field ids by name, for files without ids; None refuses such files.
         threads: How many parts of files are read concurrently.
+        is_local: Whether the files are in the local file system: small ones are then read without threads.
         columns: All columns that equality deletes may compare: those of the table, present and past. Those of
             `read_schema` if None.
     """
@@ -113,6 +113,7 @@ class RowReader:
     predicate: Predicate = ALWAYS_TRUE
     names: NameMapping | None = None
     threads: int = 1
+    is_local: bool = False
     columns: pa.Schema | None = None
 
     def batches(self, tasks: Iterable[FileScanTask], *, limit: int | None = None) -> Iterator[pa.RecordBatch]:
@@ -135,7 +136,7 @@ class RowReader:
             return
         left = limit
         deletes = self._deletes
-        with scan_pool(self.threads) as pool:
+        with scan_pool(self.threads, is_local=self.is_local) as pool:
             work = self._work(pool, tasks, deletes, limit)
             for found in read_ahead(pool, lambda item: self._read(item, limit), work, _size_of, _BUDGET_BYTES):
                 for batch in found:
@@ -162,7 +163,7 @@ class RowReader:
         return self._batches_of(chosen), len(chosen) == len(opened)
 
     def _batches_of(self, work: Sequence[_Work]) -> Iterator[pa.RecordBatch]:
-        with scan_pool(self.threads) as pool:
+        with scan_pool(self.threads, is_local=self.is_local) as pool:
             for found in read_ahead(pool, lambda item: self._read(item, None), work, _size_of, _BUDGET_BYTES):
                 yield from found
 
@@ -176,11 +177,11 @@ class RowReader:
 
         def work() -> Iterator[_Work]:
             nonlocal known
-            for rows, found in read_ahead(pool, examine, tasks, lambda _: 1, 2 * self.threads):
+            for rows, found in pool.in_order(examine, tasks):
                 known += rows
                 yield from found
 
-        with scan_pool(self.threads) as pool:
+        with scan_pool(self.threads, is_local=self.is_local) as pool:
             counted = sum(read_ahead(pool, self._count, work(), _size_of, _BUDGET_BYTES))
             return counted + known
 
@@ -201,11 +202,11 @@ class RowReader:
     # ---- files ----
 
     def _work(
-        self, pool: ThreadPoolExecutor, tasks: Iterable[FileScanTask], deletes: RowDeletes, limit: int | None
+        self, pool: WorkPool, tasks: Iterable[FileScanTask], deletes: RowDeletes, limit: int | None
     ) -> Iterator[_Work]:
         """Parts that may have matching rows; no more than are certain to reach the limit."""
         certain = 0
-        for found in read_ahead(pool, lambda task: self._open(task, deletes), tasks, lambda _: 1, 2 * self.threads):
+        for found in pool.in_order(lambda task: self._open(task, deletes), tasks):
             for item in found:
                 yield item
                 certain += item.known_rows or 0

@@ -4,31 +4,84 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
-__all__ = ["SharedCache", "default_threads", "read_ahead", "scan_pool"]
+__all__ = ["SharedCache", "WorkPool", "default_threads", "read_ahead", "scan_pool"]
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
+_SMALL: Final = 1 << 16
+"""Weight in bytes up to which the calling thread works itself."""
+_SECONDS_HERE: Final = 0.01
+"""How long it does so, in all; then there is enough work for threads."""
+
+
+class WorkPool(ThreadPoolExecutor):
+    """Threads of one scan or plan, that `read_ahead` uses only where they pay.
+
+    Starting a thread and handing it work costs about a millisecond of processor time, more than a small file in the
+    local file system takes. The calling thread therefore does such work itself, for a short time. Remote files are
+    always left to threads, which wait for them concurrently.
+
+    Args:
+        threads: How many there are at most; they are started when they are needed.
+        name: Part of their names.
+        is_local: Whether the files are in the local file system.
+    """
+
+    def __init__(self, threads: int, name: str, *, is_local: bool) -> None:
+        super().__init__(threads, thread_name_prefix=f"skerry-{name}")
+        self._ahead = 2 * threads
+        self._seconds_left = _SECONDS_HERE if is_local else 0.0
+
+    def leaves(self, weight: int) -> bool:
+        """Whether work of that weight, in bytes, is left to the calling thread."""
+        return weight <= _SMALL and self._seconds_left > 0
+
+    def run_here(self, function: Callable[[_Item], _Result], item: _Item) -> _Result:
+        """Do work in the calling thread."""
+        start = time.perf_counter()
+        try:
+            return function(item)
+        finally:
+            self._seconds_left -= time.perf_counter() - start
+
+    def in_order(self, function: Callable[[_Item], _Result], items: Iterable[_Item]) -> Iterator[_Result]:
+        """Map in threads, in order, a few items ahead of the consumer."""
+        return read_ahead(self, function, items, lambda _: 1, self._ahead)
+
 
 def read_ahead(
-    pool: ThreadPoolExecutor,
+    pool: WorkPool,
     function: Callable[[_Item], _Result],
     items: Iterable[_Item],
     weight: Callable[[_Item], int],
     capacity: int,
 ) -> Iterator[_Result]:
-    """Map in threads, in order, ahead of the consumer as far as the weights of pending results allow."""
+    """Map in threads, in order, ahead of the consumer as far as the weights of pending results allow.
+
+    Args:
+        pool: The threads.
+        function: What to do with an item.
+        items: The items.
+        weight: The weight of an item's result, in bytes; 1 for what is known to be short.
+        capacity: Maximum sum of the weights of results that the consumer has not taken.
+    """
     under_way: deque[tuple[Future[_Result], int]] = deque()
     load = 0
     for item in items:
-        under_way.append((pool.submit(function, item), weight(item)))
-        load += under_way[-1][1]
+        size = weight(item)
+        if not under_way and pool.leaves(size):
+            yield pool.run_here(function, item)
+            continue
+        under_way.append((pool.submit(function, item), size))
+        load += size
         while load >= capacity:
             future, done = under_way.popleft()
             load -= done
@@ -38,9 +91,9 @@ def read_ahead(
 
 
 @contextmanager
-def scan_pool(threads: int) -> Iterator[ThreadPoolExecutor]:
+def scan_pool(threads: int, *, is_local: bool) -> Iterator[WorkPool]:
     """Threads of a scan; when its consumer stops, work that has not begun is cancelled."""
-    pool = ThreadPoolExecutor(threads, thread_name_prefix="skerry-scan")
+    pool = WorkPool(threads, "scan", is_local=is_local)
     try:
         yield pool
     finally:
