@@ -17,12 +17,12 @@ import skerry
 from skerry.catalog import Catalog
 from skerry.cli.app import app
 from skerry.errors import NotFoundError
-from skerry.iceberg.manifests.batch_folder import BatchFolder
 from skerry.iceberg.statistics.registered import THETA_BLOB
 from skerry.iceberg.statistics.sketch_cache import SketchCache, shared_sketch_cache, table_sketches
 from skerry.puffin import PuffinWriter
 from skerry.storage import Storage
 from skerry.table.statistics.joinable import hashed_kind
+from skerry.table.work.batch_folder import BatchFolder
 from skerry.theta import ThetaSketch
 
 

@@ -8,8 +8,9 @@ import pytest
 from foreign_samples import plain_rows, unpack
 
 from skerry.errors import FormatError, NotFoundError, SkerryError, UnsupportedError
-from skerry.iceberg.manifests.cache import shared_cache
+from skerry.iceberg.manifests.cache import shared_cache as iceberg_cache
 from skerry.iceberg.manifests.manifest_list import ManifestContent, read_manifest_list
+from skerry.paimon.manifests.cache import shared_cache as paimon_cache
 from skerry.storage import Storage, name
 from skerry.table.files.data_file import DeleteKind
 
@@ -60,7 +61,8 @@ class Victim:
                 self.storage.delete([location])
             else:
                 self.storage.write(location, data, overwrite=True)
-            shared_cache().clear()  # manifests never change, so that no damage would be seen
+            for cache in (iceberg_cache, paimon_cache):
+                cache().clear()  # manifests never change, so that no damage would be seen
             try:
                 return plain_rows(self.table.scan().to_arrow())
             except SkerryError as error:

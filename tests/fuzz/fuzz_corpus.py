@@ -39,7 +39,6 @@ from skerry.iceberg.catalogs.base import MetadataWrite
 from skerry.iceberg.catalogs.http_client import Answer, HttpClient
 from skerry.iceberg.catalogs.rest import RestCatalog
 from skerry.iceberg.catalogs.rest_authentication import OAuth2
-from skerry.iceberg.manifests.batch_folder import BatchFolder
 from skerry.iceberg.manifests.manifest_list import ManifestFile, decode_manifest_list
 from skerry.iceberg.manifests.reader import decode_manifest
 from skerry.iceberg.writing.file_writers import FileEncoding, FileWriter
@@ -69,6 +68,7 @@ from skerry.table.predicate import Column, Comparison, IsNull, Operator
 from skerry.table.statistics.group_samples_layout import decode_group_samples
 from skerry.table.statistics.group_sketches import decode_group_sketches
 from skerry.table.statistics.sketching import sketch_parquet
+from skerry.table.work.batch_folder import BatchFolder
 from skerry.variant.assembling import assemble
 from skerry.variant.shredding import shred
 

@@ -14,14 +14,14 @@ import pytest
 from planning_samples import Snapshot, data_file, entry, keys, positions
 
 from skerry.errors import FormatError, NotFoundError, SchemaError, UnsupportedError
-from skerry.iceberg.manifests import cache as manifest_cache
-from skerry.iceberg.manifests.batch_folder import BatchFolder
 from skerry.iceberg.manifests.cache import METRIC_COLUMNS, ManifestCache, shared_cache
 from skerry.iceberg.manifests.reader import read_manifest
 from skerry.iceberg.metadata.partition_spec import PartitionField, PartitionSpec
 from skerry.iceberg.metadata.schema import Schema
 from skerry.iceberg.metadata.transforms import IdentityTransform
 from skerry.iceberg.metadata.types import BinaryType, DateType, DecimalType, LongType, NestedField, StringType, UUIDType
+from skerry.table.work import batch_cache
+from skerry.table.work.batch_folder import BatchFolder
 
 SCHEMA = Schema(
     NestedField(1, "n", LongType()),
@@ -68,7 +68,7 @@ def snapshot(tmp_path):
 @pytest.fixture(autouse=True)
 def everywhere(monkeypatch):
     """Let small local manifests into the folder as well."""
-    monkeypatch.setattr(manifest_cache, "_MIN_LOCAL_BYTES", 0)
+    monkeypatch.setattr(batch_cache, "_MIN_LOCAL_BYTES", 0)
 
 
 def requests(snapshot, cache, columns, manifest=None):
@@ -266,14 +266,15 @@ def test_limits_come_from_the_environment(monkeypatch, tmp_path):
 
 PROCESS = """
 import pathlib, pickle, random, sys
-from skerry.iceberg.manifests import cache as manifest_cache
-from skerry.iceberg.manifests.batch_folder import BatchFolder
+from skerry.table.work import batch_cache
+from skerry.table.work.batch_folder import BatchFolder
 from skerry.storage import Storage
-manifest_cache._MIN_LOCAL_BYTES = 0
+from skerry.iceberg.manifests.cache import ManifestCache
+batch_cache._MIN_LOCAL_BYTES = 0
 manifests, limit = pickle.load(sys.stdin.buffer)
 noise = random.Random(int(sys.argv[2]))
 for _ in range(60):
-    cache = manifest_cache.ManifestCache(0, BatchFolder(pathlib.Path(sys.argv[1]), limit))
+    cache = ManifestCache(0, BatchFolder(pathlib.Path(sys.argv[1]), limit))
     number = noise.randrange(len(manifests))
     files = cache.read(Storage(), manifests[number], ("file_path", "record_count", "lower_bounds"))
     assert files.column("file_path").to_pylist() == [f"/f{number}"], files

@@ -309,7 +309,7 @@ def test_files_of_another_size_or_cut_short_are_refused(tmp_path: Path) -> None:
     location = str(tmp_path / "manifest")
     STORAGE.write(location, data)
     assert len(read_manifest(STORAGE, location, size=len(data))) == 3
-    with pytest.raises(FormatError, match=f"has {len(data)} bytes, the manifest list says 5"):
+    with pytest.raises(FormatError, match=f"found {len(data)} bytes, expected 5 by the metadata"):
         read_manifest(STORAGE, location, size=5)
     for end in range(0, len(data), 7):
         with pytest.raises(FormatError):

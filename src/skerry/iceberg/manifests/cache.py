@@ -11,10 +11,10 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from skerry.iceberg.manifests.batch_cache import BatchCache, version_of
 from skerry.iceberg.manifests.manifest_list import ManifestContent, ManifestFile
 from skerry.iceberg.manifests.reader import read_manifest
-from skerry.storage import Storage, local_path
+from skerry.storage import Storage
+from skerry.table.work.batch_cache import BatchCache, version_of
 
 __all__ = ["METRIC_COLUMNS", "ManifestCache", "shared_cache"]
 
@@ -47,8 +47,6 @@ _DISK_BYTES = 512 << 20
 
 _VERSION = 1
 """Must be raised when the same manifest decodes to something else."""
-_MIN_LOCAL_BYTES = 64 << 10
-"""Decoding smaller manifests on local disks is about as fast as reading them from the folder."""
 
 
 class ManifestCache(BatchCache):
@@ -78,7 +76,8 @@ class ManifestCache(BatchCache):
             wanted = [name for number in missing for name in parts[number]]
             decoded = read_manifest(storage, manifest, wanted).table
             for number in missing:
-                found[number] = self._keep(keys[number], decoded.select(list(parts[number])), manifest)
+                part = decoded.select(list(parts[number]))
+                found[number] = self.keep_decoded(keys[number], part, manifest.manifest_path, manifest.manifest_length)
         arrays = {name: part.column(name) for part in found if part is not None for name in part.schema.names}
         return pa.RecordBatch.from_arrays([arrays[name] for name in columns], names=list(columns))
 
@@ -92,14 +91,6 @@ class ManifestCache(BatchCache):
         inherited = (manifest.content, manifest.sequence_number, manifest.added_snapshot_id, manifest.first_row_id)
         shaped_by = (_VERSION, manifest.manifest_path, manifest.manifest_length, version, *inherited)
         return hashlib.sha256(repr(shaped_by).encode()).hexdigest()[:32]
-
-    def _keep(self, key: str, part: pa.RecordBatch, manifest: ManifestFile) -> pa.RecordBatch:
-        """Cache a part; returns it without the memory that it shared with others."""
-        part = pa.ipc.read_record_batch(part.serialize(), part.schema)
-        location = manifest.manifest_path
-        is_small = local_path(location) is not None and manifest.manifest_length < _MIN_LOCAL_BYTES
-        self.keep(key, part, on_disk=not is_small and not location.startswith("memory:"))
-        return part
 
 
 @functools.cache

@@ -15,7 +15,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skerry.errors import FormatError, UnsupportedError
-from skerry.iceberg.manifests.batch_cache import BatchCache, version_of
 from skerry.iceberg.metadata.state import TableState
 from skerry.iceberg.metadata.statistics_file import StatisticsFile
 from skerry.iceberg.statistics.columns import column_freshness
@@ -28,6 +27,7 @@ from skerry.table.rows.schema import leaves
 from skerry.table.rows.values import is_uuid
 from skerry.table.statistics.column_statistics import Freshness
 from skerry.table.statistics.joinable import NotCompared, SketchedColumn, TableSketches
+from skerry.table.work.batch_cache import BatchCache, version_of
 from skerry.theta import ThetaSketch
 from skerry.theta.layout import CompactSketch
 from skerry.theta.overlap import PackedSketches, joined_sketches, pack_sketches

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skerry.errors import FormatError
+from skerry.paimon.manifests.cache import read_cached
 from skerry.paimon.manifests.metadata_file import (
     MetadataEncoding,
     decode_metadata,
@@ -211,12 +212,7 @@ def read_entries(storage: Storage, location: str, *, size: int | None = None) ->
         FormatError: It is corrupt, or not of that size.
         UnsupportedError: Its version is unknown.
     """
-    data = storage.read(location)
-    if size is not None and len(data) != size:
-        raise FormatError(
-            f"the manifest has {len(data)} bytes, the manifest list says {size}", location=location, rule=_RULE
-        )
-    return decode_entries(data, location=location)
+    return read_cached(storage, location, "entries", size, lambda data: decode_entries(data, location=location))
 
 
 def decode_entries(data: bytes, *, location: str | None = None) -> pa.RecordBatch:

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from skerry.avro import ContainerEncoder, read_columns
 from skerry.errors import FormatError, SchemaError, UnsupportedError
+from skerry.paimon.manifests.cache import read_cached
 from skerry.paimon.manifests.orc_metadata import ORC_MAGIC, decode_orc, encode_orc
 from skerry.paimon.metadata.options import CoreOptions
 from skerry.storage import Storage
@@ -82,10 +83,10 @@ def read_metadata(
         FormatError: It is corrupt, or not of that size.
         UnsupportedError: Its version is unknown.
     """
-    data = storage.read(location)
-    if size is not None and len(data) != size:
-        raise FormatError(f"found {len(data)} bytes, expected {size} by the metadata", location=location, rule=_RULE)
-    return decode_metadata(data, schema, version, location=location)
+    kind = f"{version} {schema.names}"
+    return read_cached(
+        storage, location, kind, size, lambda data: decode_metadata(data, schema, version, location=location)
+    )
 
 
 def decode_metadata(data: bytes, schema: pa.Schema, version: int, *, location: str | None = None) -> pa.RecordBatch:

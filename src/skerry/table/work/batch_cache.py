@@ -8,16 +8,19 @@ from __future__ import annotations
 import os
 import threading
 from collections import OrderedDict
-from typing import Self
+from typing import Final, Self
 
 import pyarrow as pa
 
 from skerry.errors import SchemaError
-from skerry.iceberg.manifests.batch_folder import BatchFolder
 from skerry.kernels import user_cache_directory
 from skerry.storage import Storage, local_path
+from skerry.table.work.batch_folder import BatchFolder
 
 __all__ = ["BatchCache", "version_of"]
+
+_MIN_LOCAL_BYTES: Final = 64 << 10
+"""Decoding smaller files on local disks is about as fast as reading their batches from the folder."""
 
 
 class BatchCache:
@@ -70,6 +73,23 @@ class BatchCache:
         if on_disk and self.folder is not None:
             self.folder.write(key, batch)
         self._remember(key, batch)
+
+    def keep_decoded(self, key: str, batch: pa.RecordBatch, location: str, size: int) -> pa.RecordBatch:
+        """Keep a batch without the memory that it shares with others, on disk if decoding it takes long.
+
+        Args:
+            key: Its key.
+            batch: The batch.
+            location: The file that it was decoded from.
+            size: The size of that file in bytes.
+
+        Returns:
+            The batch in its own memory.
+        """
+        batch = pa.ipc.read_record_batch(batch.serialize(), batch.schema)
+        is_small = local_path(location) is not None and size < _MIN_LOCAL_BYTES
+        self.keep(key, batch, on_disk=not is_small and not location.startswith("memory:"))
+        return batch
 
     def clear(self) -> None:
         """Clear the memory."""

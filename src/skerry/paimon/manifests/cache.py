@@ -1,0 +1,71 @@
+"""The cache of decoded manifests and manifest lists: they never change, so that a decoded one stays valid."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Callable
+from typing import Final
+
+import pyarrow as pa
+
+from skerry.errors import FormatError
+from skerry.storage import Storage
+from skerry.table.work.batch_cache import BatchCache, version_of
+
+__all__ = ["read_cached", "shared_cache"]
+
+_MEMORY_BYTES: Final = 64 << 20
+_DISK_BYTES: Final = 512 << 20
+
+_VERSION: Final = 1
+"""Must be raised when the same file decodes to something else."""
+_RULE: Final = "docs/formats/paimon.md § 5.1"
+
+
+@functools.cache
+def shared_cache() -> BatchCache:
+    """The cache of this process; see `BatchCache.from_environment`.
+
+    Raises:
+        SchemaError: A limit in the environment is not a number.
+    """
+    return BatchCache.from_environment("manifest", _MEMORY_BYTES, _DISK_BYTES)
+
+
+def read_cached(
+    storage: Storage, location: str, kind: str, size: int | None, decode: Callable[[bytes], pa.RecordBatch]
+) -> pa.RecordBatch:
+    """Read a metadata file as columns, from the cache if it is there.
+
+    Args:
+        storage: Access to the file.
+        location: The file.
+        kind: What it is decoded as; the same file must not be decoded in two ways of one kind.
+        size: Its size in bytes by the metadata that names it; None if not recorded.
+        decode: Decodes its content.
+
+    Raises:
+        NotFoundError: The file does not exist.
+        FormatError: It is corrupt, or not of that size.
+    """
+    cache = shared_cache()
+    key = _key(cache, storage, location, kind, size)
+    found = cache.find(key) if key is not None else None
+    if found is not None:
+        return found
+    data = storage.read(location)
+    if size is not None and len(data) != size:
+        raise FormatError(f"found {len(data)} bytes, expected {size} by the metadata", location=location, rule=_RULE)
+    batch = decode(data)
+    return batch if key is None else cache.keep_decoded(key, batch, location, len(data))
+
+
+def _key(cache: BatchCache, storage: Storage, location: str, kind: str, size: int | None) -> str | None:
+    """A digest of everything that the decoded file depends on; None if it must not be cached."""
+    if (not cache.memory_bytes and cache.folder is None) or location.startswith("memory:"):
+        return None  # stores in memory come and go, with the same names
+    version = version_of(storage, location)
+    if version is None:
+        return None  # reading it raises the reason
+    return hashlib.sha256(repr((_VERSION, kind, location, version, size)).encode()).hexdigest()[:32]
