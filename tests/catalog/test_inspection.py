@@ -20,6 +20,7 @@ from skerry.iceberg.manifests.cache import ManifestCache
 from skerry.iceberg.manifests.snapshot_manifests import read_manifests
 from skerry.iceberg.planning.file_metrics import MapColumns
 from skerry.table.inspection.inspect import METADATA_TABLES, Inspect, rows_table
+from skerry.table.work.batch_cache import BatchCache
 
 FORMATS = ("iceberg", "paimon")
 MERGED_ON_READ = {"iceberg": "merge-on-read", "paimon": "true"}
@@ -324,6 +325,7 @@ def test_wrong_arguments_are_named(catalog, format):
 @pytest.mark.parametrize("format", FORMATS)
 def test_every_file_of_metadata_is_read_once(catalog, format, monkeypatch):
     monkeypatch.setattr("skerry.iceberg.planning.file_tables.shared_cache", lambda: ManifestCache(0))
+    monkeypatch.setattr("skerry.paimon.manifests.cache.shared_cache", lambda: BatchCache(0))
     table = catalog.create_table("ns.t", SCHEMA, format=format)
     for number in range(6):
         table.append(rows([number]))
