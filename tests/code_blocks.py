@@ -233,6 +233,7 @@ MADE: dict[str, Callable[[], Names]] = {
     "branches.md": _branches,
     "catalogs.md": _catalogs,
     "changes.md": _changes,
+    "copying.md": lambda: _flights(appends=2),
     "deletes.md": lambda: _table({"id": [1, 2]}),
     "inspect.md": _inspect,
     "joinable.md": _joinable,

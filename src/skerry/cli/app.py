@@ -27,6 +27,7 @@ _COMMANDS = LazyCommands(
         "rewrite-manifests": "skerry.cli.rewrite",
         "rewrite-deletes": "skerry.cli.rewrite",
         "migrate": "skerry.cli.migrate",
+        "copy": "skerry.cli.copying",
         "relocate": "skerry.cli.relocate",
         "joinable": "skerry.cli.joinable",
         "explain": "skerry.cli.explain",
