@@ -31,7 +31,7 @@ from fuzz_mutations import (
 )
 
 import skerry
-from skerry import amudai, puffin, theta, variant
+from skerry import amudai, puffin, theta, variant, wkb
 from skerry.amudai.shard.checksum import checksum
 from skerry.errors import FormatError, SkerryError
 from skerry.iceberg.catalogs import rest_server
@@ -42,6 +42,7 @@ from skerry.iceberg.catalogs.rest_authentication import OAuth2
 from skerry.iceberg.manifests.manifest_list import ManifestFile, decode_manifest_list
 from skerry.iceberg.manifests.reader import decode_manifest
 from skerry.iceberg.writing.file_writers import FileEncoding, FileWriter
+from skerry.iceberg.writing.shape_bounds import points_of
 from skerry.kernels import cache as kernel_cache
 from skerry.paimon.file_index import BloomFilterBuilder, FileIndex, IndexedColumn, encode_container
 from skerry.paimon.manifests.deletion_vectors import VectorBits, encode_vectors, find_vector
@@ -64,7 +65,7 @@ from skerry.table.files.row_deletes import RowDeletes
 from skerry.table.files.scan_task import FileScanTask
 from skerry.table.files.stored_files import open_stored
 from skerry.table.owned_files import OwnedFiles
-from skerry.table.predicate import Column, Comparison, IsNull, Operator
+from skerry.table.predicate import Column, Comparison, FieldMetrics, IntersectsExtent, IsNull, Operator, evaluate
 from skerry.table.statistics.group_samples_layout import decode_group_samples
 from skerry.table.statistics.group_sketches import decode_group_sketches
 from skerry.table.statistics.sketching import sketch_parquet
@@ -129,6 +130,8 @@ NAMES = (
     "theta-sample",
     "variant",
     "variant-shredded",
+    "wkb",
+    "wkb-bounds",
 )
 """The kinds, known before they are made."""
 
@@ -151,6 +154,7 @@ def build(folder: Path) -> dict[str, Kind]:
         _shards,
         _caches,
         _variants,
+        _shapes,
     )
     kinds: dict[str, Kind] = {}
     for group in groups:
@@ -354,6 +358,40 @@ def _variants(folder: Path) -> Iterator[Kind]:
     shredded = pa.table({"v": shred(column(pairs), whole)})
     files = [_parquet(folder / "v.parquet", shredded), _parquet(folder / "w.parquet", shredded, compression="none")]
     yield Kind("variant-shredded", files, _in_file(folder / "read.parquet", read_file), share=60)
+
+
+# ---- shapes ----
+
+
+def _shapes(folder: Path) -> Iterator[Kind]:
+    """Well-known binary, text beside it, and bounds in manifests."""
+
+    def point(x: float, y: float, order: str = "<") -> bytes:
+        return struct.pack(f"{order}BIdd", order == "<", 1, x, y)
+
+    line = struct.pack("<BII4d", 1, 2, 2, 0, 1, 5, -2)
+    polygon = struct.pack(">BIII6d", 0, 3, 1, 3, 0, 0, 4, 0, 0, 4)
+    many = struct.pack("<BII", 1, 4, 2) + point(1, 2) + point(3, 4, ">")
+    samples = [point(1, 2), line, polygon, many, struct.pack("<BII", 1, 7, 3) + line + many + polygon]
+
+    def read(data: bytes, _index: int) -> Any:
+        boxes = wkb.boxes_of(pa.array([data, None, data]))
+        assert np.array_equal(boxes.edges[:, 0], boxes.edges[:, 2], equal_nan=True)
+        return boxes.edges[:, 0].tolist(), bool(boxes.has_lines[0])
+
+    yield Kind("wkb", samples, read, share=300)
+
+    def read_bounds(data: bytes, _index: int) -> Any:
+        lower, upper = data[: len(data) // 2], data[len(data) // 2 :]
+        unknown = np.full(1, -1, np.int64)
+        points = [points_of(pa.array([bound], pa.binary())) for bound in (lower, upper)]
+        column = Column(1, ("g",), wkb.WkbType(wkb.Shapes()))
+        test = IntersectsExtent(column, wkb.Box(0, 0, 1, 1))
+        verdict = evaluate(test, lambda _: FieldMetrics(*points, unknown, unknown, unknown), 1)
+        return bool(verdict.may[0]), bool(verdict.must[0])
+
+    bounds = [struct.pack("<4d", -1, -1, 2, 2), struct.pack("<4d", 3, 3, 4, 4), struct.pack("<6d", 3, 3, 0, 4, 4, 0)]
+    yield Kind("wkb-bounds", bounds, read_bounds)
 
 
 # ---- Iceberg ----
