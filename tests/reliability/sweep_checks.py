@@ -42,8 +42,21 @@ class Sight:
 
 
 def look(catalog: Any) -> dict[str, dict[str, Any]]:
-    """All that can be seen of all tables, but for ids and times."""
-    return {name: _facts(catalog.load_table(name)) for name in catalog.list_tables()}
+    """All that can be seen of all tables and views, but for ids and times."""
+    return {name: _facts(catalog.load_table(name)) for name in catalog.list_tables()} | _views(catalog)
+
+
+def _views(catalog: Any) -> dict[str, dict[str, Any]]:
+    """The views, under names that no table has."""
+    try:
+        names = catalog.list_views()
+    except UnsupportedError:
+        return {}
+    views = {name: catalog.load_view(name) for name in names}
+    return {
+        f"{name} (view)": {"rows": [], "queries": dict(view.queries), "definitions": len(view.history)}
+        for name, view in views.items()
+    }
 
 
 def _facts(table: Any) -> dict[str, Any]:
@@ -104,8 +117,8 @@ def finish(catalog: Any, place: Place, operation: Operation, *, repeat: bool = T
     again = {}
     if repeat and operation.repeats:
         operation.act(catalog, place)
-        again = {name: _rows(catalog.load_table(name)) for name in facts}
-    names, cleaned = list(facts), True
+        again = {name: _rows(catalog.load_table(name)) for name in catalog.list_tables()}
+    names, cleaned = [name for name in facts if not name.endswith("(view)")], True
     if not names:
         try:
             catalog.create_table("d.t", SCHEMA, **FORMATS[operation.kind])

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from sweep_places import Place
 
+import skerry
 from skerry.errors import NotFoundError
 from skerry.table.connector.publication import Publication, WriteMode
 from skerry.table.stream_batch import StreamBatch
@@ -225,6 +226,109 @@ def _iceberg(name: str, act: Callable[[Any], Any], more: Any = None, **propertie
     return Operation(name, "iceberg", _prepared("iceberg", more, **properties), _on_table(act))
 
 
+def _copy(catalog: Any, place: Place) -> None:
+    catalog.load_table(TABLE).copy_to(name="d.copy")
+
+
+def _copied(catalog: Any, table: Any, place: Place) -> None:
+    _copy(catalog, place)
+    table.delete("id < 3")
+    table.append(rows(20, 25))
+
+
+def _relocate(catalog: Any, place: Place) -> None:
+    catalog.load_table(TABLE).relocate(f"{skerry_folder(place)}/moved/t")
+
+
+def _register_moved(catalog: Any, place: Place) -> None:
+    """What another program has copied, under its new names."""
+    table = catalog.load_table(TABLE)
+    storage, target = _storage(table), f"{skerry_folder(place)}/by-hand/t"
+    for file in list(storage.list(table.location)):
+        storage.write(target + file.location[len(table.location) :], storage.read(file.location), overwrite=True)
+    newest = target + table.metadata_location[len(table.location) :]
+    catalog.register_table("d.found", newest, prefixes={table.location: target})
+
+
+def _read_by_folder(catalog: Any, place: Place) -> None:
+    table = skerry.open_table(catalog.load_table(TABLE).location, **getattr(place, "options", {}))
+    assert table.scan().to_arrow().num_rows == 20
+    assert table.statistics()["id"].ndv == 20
+
+
+def _look_into(table: Any) -> None:
+    assert sum(table.inspect.files()["record_count"].to_pylist()) == 20
+    assert table.inspect.snapshots().num_rows == 2
+    assert {finding.check for finding in table.health()} > {"orphans"}
+
+
+def _two_tables(catalog: Any, table: Any, place: Place) -> None:
+    catalog.create_table("d.u", SCHEMA, **FORMATS["iceberg"]).append(rows(0, 5))
+
+
+def _change_two(catalog: Any, place: Place) -> None:
+    with catalog.transaction() as changes:
+        changes.load_table(TABLE).delete("id < 5")
+        changes.load_table("d.u").append(rows(5, 9))
+
+
+VIEW = "SELECT id, v FROM t WHERE id > 3"
+
+
+def _view(catalog: Any, table: Any, place: Place) -> None:
+    catalog.create_view("d.w", VIEW)
+
+
+def _views() -> list[Operation]:
+    def replaced(catalog: Any, place: Place) -> None:
+        catalog.create_view("d.w", f"{VIEW} AND v = 0", replace=True)
+
+    # no orphans are looked for among the files of views
+    return [
+        Operation(
+            "create_view",
+            "iceberg",
+            _prepared("iceberg"),
+            lambda catalog, place: _view(catalog, None, place),
+            forgets_files=True,
+        ),
+        Operation("replace_view", "iceberg", _prepared("iceberg", _view), replaced, forgets_files=True),
+        Operation(
+            "rename_view",
+            "iceberg",
+            _prepared("iceberg", _view),
+            lambda catalog, place: catalog.rename_view("d.w", "d.x"),
+        ),
+        Operation("drop_view", "iceberg", _prepared("iceberg", _view), lambda catalog, place: catalog.drop_view("d.w")),
+    ]
+
+
+def _places() -> list[Operation]:
+    """Copies and moves: what a failure leaves at a new place, the next try takes for its own."""
+    found = [
+        Operation("relocate", "iceberg", _prepared("iceberg"), _relocate, forgets_files=True),
+        Operation("register-prefixes", "iceberg", _prepared("iceberg"), _register_moved, forgets_files=True),
+        Operation("transaction", "iceberg", _prepared("iceberg", _two_tables), _change_two),
+    ]
+    for kind in FORMATS:
+        in_steps = kind != "iceberg"  # the copy gets one snapshot after the other
+        found += [
+            Operation("copy_to", kind, _prepared(kind), _copy, repeats=True, in_steps=in_steps, forgets_files=True),
+            Operation(
+                "copy_to-again",
+                kind,
+                _prepared(kind, _copied),
+                _copy,
+                repeats=True,
+                in_steps=in_steps,
+                forgets_files=True,
+            ),
+            Operation("open_table", kind, _prepared(kind), _read_by_folder, repeats=True),
+            Operation("inspect", kind, _prepared(kind), _on_table(_look_into), repeats=True),
+        ]
+    return found
+
+
 def _operations() -> list[Operation]:
     now = datetime.now
     found = [
@@ -323,7 +427,7 @@ def _operations() -> list[Operation]:
     for kind in ("iceberg", "keyed"):
         apply = _on_table(lambda table: table.apply_changes(_records(), on="id", stream="s", batch=1))
         found.append(Operation("apply_changes", kind, _prepared(kind), apply, repeats=True))
-    return found
+    return [*found, *_places(), *_views()]
 
 
 OPERATIONS: dict[str, Operation] = {operation.key: operation for operation in _operations()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 
-from skerry.errors import CommitUnknownError, ConflictError
+from skerry.errors import CommitUnknownError, ConflictError, SkerryError
 from skerry.iceberg.catalogs.loading import read_back
 from skerry.iceberg.cleaning.expiry import refuse_kept_files
 from skerry.iceberg.handle import IcebergHandle
@@ -56,7 +56,12 @@ def relocate(table: IcebergHandle, request: CopyRequest, *, delete: bool) -> Cop
             retries -= 1
             state = table.refresh()
             continue
-        table.refresh()
+        try:
+            table.refresh()
+        except SkerryError as error:
+            raise CommitUnknownError(
+                f"the table was relocated, but cannot be loaded: {error}", location=done.metadata_location
+            ) from error
         return replace(done, deleted_files=deleted)
 
 
