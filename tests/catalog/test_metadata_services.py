@@ -146,6 +146,11 @@ def test_views_of_a_rest_catalog(rest_catalog):
 
 
 @pytest.mark.service
+def test_views_of_the_reference_server(reference_server):
+    keep_views(skerry.connect(f"rest+{reference_server}"))
+
+
+@pytest.mark.service
 def test_views_in_postgresql(postgres_url, s3_server):
     bucket = s3_server.new_bucket()
     keep_views(skerry.connect(postgres_url, warehouse=f"s3://{bucket}/lake", **s3_server.options))

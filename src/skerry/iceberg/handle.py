@@ -18,6 +18,7 @@ from skerry.table.commit import Operation, RetryPolicy, commit
 if TYPE_CHECKING:
     from skerry.iceberg.commit import IcebergTarget
     from skerry.iceberg.operations import MetadataChange, SnapshotChange
+    from skerry.iceberg.planning.scan_server import ScanServer
     from skerry.iceberg.writing.layout import FileLayout
     from skerry.table.files.data_file import WrittenFile
     from skerry.table.statistics.table_sample import TableSample
@@ -69,6 +70,14 @@ class IcebergHandle:
         """Commit an operation that decides itself, from the first base state, how to retry; else as `commit`."""
         self.state = commit(operation, self._target(), retry)
         return self.state
+
+    def scan_server(self) -> ScanServer | None:
+        """The server that plans scans of this table for users; None if clients do.
+
+        Raises:
+            UnsupportedError: The catalog asks for something else.
+        """
+        return self.catalog.scan_server(self.identifier, self.state)
 
     def _target(self) -> IcebergTarget:
         from skerry.iceberg.commit import IcebergTarget

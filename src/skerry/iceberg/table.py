@@ -230,7 +230,10 @@ class IcebergTable(JobTable):
     ) -> Scan:
         from skerry.iceberg.reading.scan import scan
 
-        return scan(self.handle.state, columns, where, limit=limit, snapshot=snapshot, ref=ref, as_of=as_of)
+        server = self.handle.scan_server()
+        return scan(
+            self.handle.state, columns, where, limit=limit, snapshot=snapshot, ref=ref, as_of=as_of, server=server
+        )
 
     def _changes(
         self,

@@ -49,6 +49,7 @@ class Explanation:
         plan: The files, and the steps of planning.
         split_bytes: Maximum size of a task, if files can be split.
         split_count: Number of tasks.
+        planned_by: What planned the scan, if not this process from the table's metadata.
     """
 
     table: str
@@ -59,12 +60,15 @@ class Explanation:
     plan: ExplainedPlan
     split_bytes: int
     split_count: int
+    planned_by: str | None = None
 
     def __str__(self) -> str:
         lines = [f"scan of {self.table}, snapshot {self.snapshot_id}", f"  columns  {', '.join(self.columns)}"]
         lines.append(f"  where    {self.where}")
         if self.limit is not None:
             lines.append(f"  limit    {self.limit:,}")
+        if self.planned_by is not None:
+            lines.append(f"  planned  by {self.planned_by}")
         width = max([25, *(len(step.name) + 1 for step in self.plan.steps)])
         for step in self.plan.steps:
             rows = "" if step.kept_rows is None else f"{step.kept_rows:,} of {step.total_rows:,} rows"

@@ -20,9 +20,11 @@ if TYPE_CHECKING:
     from skerry.iceberg.metadata.requirements import TableRequirement
     from skerry.iceberg.metadata.schema import Schema
     from skerry.iceberg.metadata.sort_order import SortOrder
+    from skerry.iceberg.metadata.state import TableState
     from skerry.iceberg.metadata.table_metadata import TableMetadata
     from skerry.iceberg.metadata.table_updates import TableUpdate
     from skerry.iceberg.metadata.view_metadata import ViewMetadata, ViewVersion
+    from skerry.iceberg.planning.scan_server import ScanServer
     from skerry.table.owned_files import OwnedFiles
 
 __all__ = [
@@ -451,6 +453,14 @@ class IcebergCatalog(ABC):
         The table's own properties are no options: a writer of the table could redirect a reader's requests.
         """
         return Storage({**self.properties, **table.config})
+
+    def scan_server(self, identifier: Identifier, state: TableState) -> ScanServer | None:
+        """The server that wants to plan the scans of a table; None if clients do.
+
+        Raises:
+            UnsupportedError: The catalog asks for something else.
+        """
+        return None
 
     @abstractmethod
     def close(self) -> None:

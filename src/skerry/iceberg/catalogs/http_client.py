@@ -23,7 +23,7 @@ from skerry.compression import decompress_gzip
 from skerry.errors import FormatError, SchemaError
 from skerry.storage import redact
 
-__all__ = ["HEADER_TEXT", "Answer", "HttpClient", "HttpError", "Limits", "client_of", "text_properties"]
+__all__ = ["HEADER_TEXT", "Answer", "HttpClient", "HttpError", "Limits", "client_of", "seconds_of", "text_properties"]
 
 _CHUNK: Final = 1 << 18
 _MAX_REDIRECTS: Final = 3
@@ -354,15 +354,20 @@ def client_of(properties: Mapping[str, Any]) -> HttpClient:
     """
     usual = Limits()
     limits = Limits(
-        _seconds(properties, "rest.client.connection-timeout-ms", usual.connect_s),
-        _seconds(properties, "rest.client.socket-timeout-ms", usual.silence_s),
+        seconds_of(properties, "rest.client.connection-timeout-ms", usual.connect_s),
+        seconds_of(properties, "rest.client.socket-timeout-ms", usual.silence_s),
     )
     tls = text_properties(properties, "ssl")
     client = text_properties(tls, "client")
     return HttpClient(limits, ca_bundle=tls.get("cabundle"), certificate=client.get("cert"), key=client.get("key"))
 
 
-def _seconds(properties: Mapping[str, Any], name: str, default: float) -> float:
+def seconds_of(properties: Mapping[str, Any], name: str, default: float) -> float:
+    """A catalog property that is a time in milliseconds, in seconds.
+
+    Raises:
+        SchemaError: It is not a positive number.
+    """
     text = properties.get(name)
     if text is None:
         return default

@@ -30,6 +30,7 @@ from skerry.iceberg.catalogs.base import (
     TableCommit,
 )
 from skerry.iceberg.catalogs.rest_credentials import VendedCredentials, vended_options
+from skerry.iceberg.catalogs.rest_planning import RestScanServer
 from skerry.iceberg.catalogs.rest_server import RestServer, texts
 from skerry.iceberg.metadata.json_records import json_of
 from skerry.iceberg.metadata.metadata_json import parse_metadata
@@ -39,6 +40,7 @@ from skerry.storage.renewing import RenewedCredentials, expires_at
 
 if TYPE_CHECKING:
     from skerry.iceberg.metadata.requirements import TableRequirement
+    from skerry.iceberg.metadata.state import TableState
     from skerry.iceberg.metadata.table_updates import TableUpdate
 
 __all__ = ["RestCatalog"]
@@ -51,6 +53,7 @@ _REGISTER: Final = "namespaces/{namespace}/register"
 _TRANSACTION: Final = "transactions/commit"
 _RENAME: Final = "tables/rename"
 _TOKEN: Final = "token"  # noqa: S105  the name of an option
+_PLANNING: Final = "scan-planning-mode"
 _MAX_PAGES: Final = 100_000
 
 
@@ -322,6 +325,23 @@ class RestCatalog(IcebergCatalog):
         locations = (table.metadata.location, table.metadata_location)
         source = VendedCredentials(self._server, table.identifier, locations, table.config.get(_TOKEN))
         return Storage(storage.options, renewed=RenewedCredentials(storage.options, source))
+
+    def scan_server(self, identifier: Identifier, state: TableState) -> RestScanServer | None:
+        """This server, if the table's configuration or the catalog's has it plan scans (`scan-planning-mode`).
+
+        Raises:
+            SchemaError: The property of how long to wait for a plan is not a positive number.
+            UnsupportedError: The mode is unknown.
+        """
+        mode = state.config.get(_PLANNING) or self.properties.get(_PLANNING) or "client"
+        match str(mode).strip().lower():
+            case "client":
+                return None
+            case "server":
+                locations = (state.metadata.location, state.metadata_location)
+                return RestScanServer(self._server, identifier, locations, state.config.get(_TOKEN))
+            case unknown:
+                raise UnsupportedError(f"{_PLANNING}={unknown[:40]!r} is not supported, only client and server are")
 
     def _state(self, found: Any) -> tuple[TableMetadata, str]:
         answer = self._server.object(found, "a table")

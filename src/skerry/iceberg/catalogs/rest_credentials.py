@@ -28,6 +28,7 @@ class VendedCredentials:
         identifier: The table.
         locations: Its folder and its metadata file, which select among several credentials.
         token: A token for this table alone.
+        plan: The scan planned by the server whose files they are for; None for all files of the table.
     """
 
     def __init__(
@@ -36,11 +37,13 @@ class VendedCredentials:
         identifier: tuple[str, ...],
         locations: tuple[str, ...],
         token: str | None = None,
+        plan: str | None = None,
     ) -> None:
         self._server = server
         self._identifier = identifier
         self._locations = locations
         self._token = token
+        self._plan = plan
         self._lock = threading.Lock()
 
     def __call__(self) -> dict[str, str]:
@@ -55,7 +58,9 @@ class VendedCredentials:
             "table": quote(self._identifier[-1], safe=""),
         }
         endpoint = _CREDENTIALS if server.offers(f"GET /v1/{{prefix}}/{_CREDENTIALS}") else _TABLE
-        found = server.object(server.call("GET", endpoint, names=names, token=self._token), "the credentials")
+        query = {"planId": self._plan} if self._plan is not None and endpoint == _CREDENTIALS else {}
+        answer = server.call("GET", endpoint, names=names, query=query, token=self._token)
+        found = server.object(answer, "the credentials")
         options = vended_options(found, *self._locations)
         if not options:
             raise server.nonsense("there are no credentials for the table's files")
@@ -69,7 +74,7 @@ class VendedCredentials:
 
     def __reduce__(self) -> tuple[Any, ...]:
         server = self._server.task_properties() if isinstance(self._server, RestServer) else self._server
-        return VendedCredentials, (server, self._identifier, self._locations, self._token)
+        return VendedCredentials, (server, self._identifier, self._locations, self._token, self._plan)
 
     def __repr__(self) -> str:
         return f"VendedCredentials({'.'.join(self._identifier)!r})"

@@ -37,32 +37,34 @@ class Attempts:
     Args:
         method: The HTTP method.
         key_lifetime_s: How long the server remembers a request by its key, in seconds; None if it does not.
+        is_read: Whether it is a read by another method.
 
     Attributes:
+        is_read: Whether it changes nothing.
         key: The key that all attempts have; None for reads, and if the server does not remember any.
         may_have_effect: Whether an attempt may have changed something, without an answer that says so.
     """
 
-    def __init__(self, method: str, key_lifetime_s: float | None) -> None:
-        self._is_read = method in READS
-        self.key = None if self._is_read or key_lifetime_s is None else _new_key()
+    def __init__(self, method: str, key_lifetime_s: float | None, *, is_read: bool = False) -> None:
+        self.is_read = is_read or method in READS
+        self.key = None if self.is_read or key_lifetime_s is None else _new_key()
         self._until = time.monotonic() + key_lifetime_s if self.key is not None and key_lifetime_s else None
         self.may_have_effect = False
         self._pauses = _pauses_s()
 
     def follows_error(self, error: HttpError) -> bool:
         """Wait, if a request that got no answer is sent again; returns whether it is."""
-        self.may_have_effect |= error.may_have_effect and not self._is_read
-        is_safe = self._is_read or self.key is not None or not error.may_have_effect
+        self.may_have_effect |= error.may_have_effect and not self.is_read
+        is_safe = self.is_read or self.key is not None or not error.may_have_effect
         return error.may_repeat and is_safe and self._wait(0.0)
 
     def follows(self, answer: Answer) -> bool:
         """Wait, if a request that was answered is sent again; returns whether it is."""
         status = answer.status
-        if not self._is_read and (status == _FAILED[0] or (status >= _FAILED[1] and status != _NOT_IMPLEMENTED)):
+        if not self.is_read and (status == _FAILED[0] or (status >= _FAILED[1] and status != _NOT_IMPLEMENTED)):
             self.may_have_effect = True
         after_s = _retry_after_s(answer)
-        if self._is_read:
+        if self.is_read:
             again = status in _BUSY
         elif self.key is not None:  # the server does not keep an answer of 5xx: it executes the request again
             again = status in _BUSY or status in _FAILED

@@ -23,7 +23,7 @@ from skerry.errors import (
 )
 from skerry.iceberg.catalogs.http_client import HEADER_TEXT, Answer, HttpError, client_of, text_properties
 from skerry.iceberg.catalogs.rest_authentication import Authentication, Bearer, authentication_of
-from skerry.iceberg.catalogs.rest_retries import READS, Attempts, key_lifetime_s
+from skerry.iceberg.catalogs.rest_retries import Attempts, key_lifetime_s
 from skerry.iceberg.catalogs.rest_signing import SigV4
 from skerry.iceberg.metadata.json_records import decode_json, encode_json
 from skerry.storage import redact
@@ -179,6 +179,7 @@ class RestServer:
         query: Mapping[str, str] | None = None,
         body: Any = None,
         token: str | None = None,
+        is_read: bool = False,
     ) -> Any:
         """Send a request to an endpoint.
 
@@ -189,6 +190,7 @@ class RestServer:
             query: Parameters.
             body: What is sent, as JSON.
             token: A token for this table alone, instead of the catalog's.
+            is_read: Whether the request changes nothing, whatever its method, and so may be repeated.
 
         Returns:
             The JSON of the answer; None if it has no content.
@@ -208,15 +210,17 @@ class RestServer:
         prefix = str(self.properties.get("prefix") or "").strip("/")
         path = "/".join(part for part in ("v1", prefix, endpoint.format(**(names or {}))) if part)
         data = None if body is None else encode_json(body)
-        return self._call(method, self._address(path, query or {}), data, token)
+        return self._call(method, self._address(path, query or {}), data, token, is_read=is_read)
 
     def _address(self, path: str, query: Mapping[str, str]) -> str:
         return f"{self._uri}/{path}{'?' + urlencode(query, quote_via=quote) if query else ''}"
 
-    def _call(self, method: str, url: str, body: bytes | None = None, token: str | None = None) -> Any:
+    def _call(
+        self, method: str, url: str, body: bytes | None = None, token: str | None = None, *, is_read: bool = False
+    ) -> Any:
         """Send a request, again if that is safe and may help."""
         authentication = self._authentication if token is None else Bearer(token)
-        attempts = Attempts(method, self._key_lifetime_s)
+        attempts = Attempts(method, self._key_lifetime_s, is_read=is_read)
         while True:
             try:
                 answer = self._authorized(method, url, body, authentication, attempts.key)
@@ -274,7 +278,7 @@ class RestServer:
                 return decode_json(answer.body)
             except FormatError as error:
                 problem = f"the answer of {method} {redact(url)}: {error.message}"
-                if method in READS:
+                if attempts.is_read:
                     raise FormatError(problem, location=self._where, rule=RULE) from None
                 raise CommitUnknownError(problem, location=self._where) from None
         reason = _without(_reason(answer), secrets)
@@ -314,6 +318,10 @@ class RestServer:
         return FormatError(
             f"the catalog's server does not follow the protocol: {problem}", location=self._where, rule=RULE
         )
+
+    def without_secrets(self, text: str) -> str:
+        """A text of the server's, without the secrets that it was asked with."""
+        return _without(text, self._authentication.secrets)
 
     def close(self) -> None:
         """Close idle connections."""

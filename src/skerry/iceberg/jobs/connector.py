@@ -41,7 +41,7 @@ class IcebergConnector:
         self, columns: Sequence[str] | None, where: str | Predicate | None, snapshot: int | None, ref: str | None
     ) -> Scan:
         """Describe a read."""
-        return scan(self.table.state, columns, where, snapshot=snapshot, ref=ref)
+        return scan(self.table.state, columns, where, snapshot=snapshot, ref=ref, server=self.table.scan_server())
 
     def pieces(self, scan: Scan) -> Sequence[Any]:
         """The pieces that tasks read."""

@@ -22,7 +22,7 @@ from skerry.iceberg.metadata.state import TableState
 from skerry.iceberg.metadata.stray_metadata import read_table_metadata
 from skerry.iceberg.planning.changes import ChangePlanner
 from skerry.iceberg.reading.changes import Changes
-from skerry.iceberg.reading.scan import Scan, check_planned_by_client, scan_planner
+from skerry.iceberg.reading.scan import Scan, scan_planner
 from skerry.storage import Storage
 from skerry.table.connector.stream_choice import EARLIEST, LATEST, StreamChoice
 from skerry.table.connector.stream_tasks import RowsTask
@@ -270,7 +270,6 @@ class StreamSource:
             )
         scan = self._scan(state, None)
         where = conjuncts_of(scan.predicate)
-        check_planned_by_client(state)
         planner = ChangePlanner(scan_planner(state, state.metadata.schema(), threads=1), where, where)
         commit = planner.plan(snapshot, parent)
         if not (commit.removed or commit.touched):

@@ -25,7 +25,7 @@ from skerry.iceberg.metadata.schema import Schema
 from skerry.iceberg.metadata.snapshot import Operation, Snapshot
 from skerry.iceberg.metadata.state import MAIN, TableState
 from skerry.iceberg.planning.changes import ChangePlanner, CommitChanges, TouchedFile
-from skerry.iceberg.reading.scan import Scan, check_planned_by_client, scan_planner
+from skerry.iceberg.reading.scan import Scan, scan_planner
 from skerry.table.arguments import Condition
 from skerry.table.files.data_file import DeleteKind
 from skerry.table.files.evolution import plan_conversion
@@ -165,7 +165,6 @@ class Changes(RowStream):
             of_pairs = tuple(part for part in where if {c.field_id for c in columns_of(part)} <= of_key)
         else:
             of_pairs = where
-        check_planned_by_client(self._state)
         return ChangePlanner(scan_planner(self._state, self._iceberg_schema, threads=self._threads), where, of_pairs)
 
     def _of_commit(self, commit: CommitChanges) -> Iterator[ChangedRows]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -18,24 +19,26 @@ from skerry.iceberg.metadata.snapshot import Snapshot, SnapshotRefType
 from skerry.iceberg.metadata.state import MAIN, TableState
 from skerry.iceberg.planning.plan import ScanPlanner
 from skerry.iceberg.planning.planned_files import PlannedFiles
+from skerry.iceberg.planning.scan_server import ScanServer
+from skerry.iceberg.planning.server_plan import plan_of_server, plan_request
 from skerry.iceberg.planning.splits import target_split_bytes
 from skerry.iceberg.reading.survey import survey_row_groups
-from skerry.storage import is_local
+from skerry.storage import Storage, is_local
 from skerry.table.arguments import Condition
 from skerry.table.explanation import Explanation
 from skerry.table.files.evolution import NameMapping, TableNames, all_ids, merge_columns, prune, top_level
 from skerry.table.files.row_reader import RowReader
 from skerry.table.files.scan_task import FileScanTask, ScanPlan
 from skerry.table.history import in_utc
-from skerry.table.predicate import Predicate, columns_of, conjuncts_of, parse
-from skerry.table.rows.metadata_columns import DELETED, with_metadata_columns
+from skerry.table.predicate import ALWAYS_FALSE, Predicate, columns_of, conjuncts_of, parse
+from skerry.table.rows.metadata_columns import DELETED, LAST_UPDATED_SEQUENCE_NUMBER, with_metadata_columns
 from skerry.table.rows.schema import field_id
 from skerry.table.selection import check_snapshot, checked_limit, select_columns
 from skerry.table.table_scan import TableScan
 from skerry.table.work.read_ahead import default_threads
 from skerry.variant import is_variant
 
-__all__ = ["Explanation", "Scan", "check_planned_by_client", "column_defaults", "scan", "scan_planner"]
+__all__ = ["Explanation", "Scan", "column_defaults", "scan", "scan_planner"]
 
 _NAME_MAPPING_PROPERTY = "schema.name-mapping.default"
 _SURVEYED_FILES = 64
@@ -55,6 +58,8 @@ class Scan(TableScan):
         where: SQL text, a PyArrow expression, or a predicate.
         limit: Maximum number of rows.
         threads: The number of files planned and read in parallel; by default one per core.
+        server: What plans the scan, once; None to plan it from manifests.
+        at_snapshot: Whether the schema is that of the snapshot's time.
 
     Raises:
         FormatError: `where` is not a condition.
@@ -72,9 +77,13 @@ class Scan(TableScan):
         where: Condition | None = None,
         limit: int | None = None,
         threads: int | None = None,
+        server: ScanServer | None = None,
+        at_snapshot: bool = False,
     ) -> None:
         self._state = state
         self._snapshot = snapshot
+        self._server = server
+        self._at_snapshot = at_snapshot
         # a column of an unsupported type is refused only when it is requested; the others can be read
         if columns is not None and (readable := readable_columns(schema)) is not schema:
             refused = {field.name for field in schema.fields}.difference(field.name for field in readable.fields)
@@ -111,6 +120,11 @@ class Scan(TableScan):
     def predicate(self) -> Predicate:
         """The condition, bound to the columns of the table."""
         return self._predicate
+
+    @property
+    def is_planned_by_server(self) -> bool:
+        """Whether the catalog's server plans the scan (`scan-planning-mode=server`)."""
+        return self._server is not None
 
     # ---- planning ----
 
@@ -184,13 +198,48 @@ class Scan(TableScan):
             plan,
             self._split_bytes,
             len(plan.tasks.split(self._split_bytes)),
+            "the catalog's server" if self.is_planned_by_server else None,
         )
 
     def _plan(self) -> ScanPlan[PlannedFiles]:
-        check_planned_by_client(self._state)
+        return self._planner.plan(self._snapshot) if self._server is None else self._planned_by_server[0]
+
+    @property
+    def _planner(self) -> ScanPlanner:
         conjuncts = conjuncts_of(self._predicate)
-        planner = scan_planner(self._state, self._iceberg_schema, conjuncts=conjuncts, threads=self._threads)
-        return planner.plan(self._snapshot)
+        return scan_planner(self._state, self._iceberg_schema, conjuncts=conjuncts, threads=self._threads)
+
+    @cached_property
+    def _planned_by_server(self) -> tuple[ScanPlan[PlannedFiles], Storage]:
+        """The server's plan, and access to its files: it may come with credentials of its own.
+
+        Raises:
+            UnsupportedError: A column is requested of which the server does not say enough.
+        """
+        state, snapshot, schema = self._state, self._snapshot, self._iceberg_schema
+        if snapshot is None or self._predicate == ALWAYS_FALSE or self._server is None:
+            return self._planner.plan(None), state.storage
+        predicate_ids = {column.field_id for column in columns_of(self._predicate)}
+        if LAST_UPDATED_SEQUENCE_NUMBER in top_level(self._schema) or LAST_UPDATED_SEQUENCE_NUMBER in predicate_ids:
+            raise UnsupportedError(
+                "_last_updated_sequence_number cannot be read where the catalog's server plans scans: it does not say "
+                "which commit added a file",
+                location=state.name,
+            )
+        own = schema.field_ids
+        ids = [number for field in self._schema for number in _leaf_ids(field)]
+        request = plan_request(
+            schema,
+            (state.metadata.schema(), _schema_of(state, snapshot) or schema),
+            snapshot_id=snapshot.snapshot_id,
+            use_snapshot_schema=self._at_snapshot,
+            columns=[number for number in (*ids, *sorted(predicate_ids)) if number in own],
+            predicate=self._predicate,
+        )
+        planned = self._server.plan(request, state.storage, self._threads)
+        planner = self._planner
+        schemas = {number: state.schema_with(spec) for number, spec in planner.specs.items()}
+        return plan_of_server(planned.parts, planner, schemas), planned.storage
 
     @property
     def _split_bytes(self) -> int:
@@ -234,7 +283,7 @@ class Scan(TableScan):
         needed = {column.field_id for column in columns_of(self._predicate)}
         ids = {number for field in schema for number in _leaf_ids(field)} | needed
         return RowReader(
-            storage=self._state.storage,
+            storage=self._state.storage if self._server is None else self._planned_by_server[1],
             schema=schema,
             read_schema=prune(self._known_columns, ids),
             predicate=self._predicate,
@@ -242,22 +291,6 @@ class Scan(TableScan):
             threads=self._threads,
             is_local=is_local(self._state.metadata.location),
             columns=_with_dropped_columns(self._table_schema, self._state.metadata.schemas),
-        )
-
-
-def check_planned_by_client(state: TableState) -> None:
-    """Refuse a table whose catalog wants to plan all scans itself.
-
-    Raises:
-        UnsupportedError: It does.
-
-    Spec: Iceberg REST specification.
-    """
-    if state.config.get("scan-planning-mode", "client").strip().lower() == "server":
-        raise UnsupportedError(
-            "the catalog wants to plan the scans of this table itself (scan-planning-mode=server), which is not "
-            "supported",
-            location=state.name,
         )
 
 
@@ -288,6 +321,7 @@ def scan(
     ref: str | None = None,
     as_of: datetime | None = None,
     threads: int | None = None,
+    server: ScanServer | None = None,
 ) -> Scan:
     """Create a scan of a table, now or as it was.
 
@@ -300,6 +334,7 @@ def scan(
         ref: Read the tip of this branch or tag.
         as_of: Read what was current at this time; UTC if it has no zone.
         threads: The number of files planned and read in parallel; by default one per core.
+        server: What plans scans of users, if the catalog wants that; jobs plan theirs from manifests.
 
     Returns:
         The scan. Snapshots and tags are read with the schema of their time, branches with the table's.
@@ -315,7 +350,15 @@ def scan(
     found = state.snapshot_by_id(snapshot) if snapshot is not None else state.snapshot(ref or MAIN)
     schema = _schema_of(state, found) if found is not None and (snapshot is not None or is_tag) else None
     return Scan(
-        state, found, schema or state.metadata.schema(), columns=columns, where=where, limit=limit, threads=threads
+        state,
+        found,
+        schema or state.metadata.schema(),
+        columns=columns,
+        where=where,
+        limit=limit,
+        threads=threads,
+        server=server,
+        at_snapshot=schema is not None,
     )
 
 

@@ -103,6 +103,8 @@ class IcebergRead:
     def _divide(
         self, reader: RowReader, tasks: Mapping[str, FileScanTask]
     ) -> tuple[list[FileScanTask], list[FileScanTask]]:
+        if self.scan.is_planned_by_server:  # it says too little of files for Spark, and may lend credentials for them
+            return [], list(tasks.values())
         if not read_by_spark(reader.read_schema) or not reaches(self.spark, tasks, self.scan.state.storage.options):
             return [], list(tasks.values())
         return self._choice(reader.read_schema).divide(tasks.values(), self._files)
@@ -114,7 +116,9 @@ class IcebergRead:
 
     @cached_property
     def _files(self) -> dict[str, DataFile]:
-        """The snapshot's files with their metrics."""
+        """The snapshot's files with their metrics; of a scan that a server planned, its files without metrics."""
+        if self.scan.is_planned_by_server:
+            return {location: task.data_file for location, task in self._tasks.items()}
         snapshot = self.scan.snapshot_id
         if snapshot is None:
             return {}
