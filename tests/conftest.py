@@ -7,6 +7,7 @@ own go wherever there is room.
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -36,6 +37,11 @@ if "SKERRY_TORTURE" not in os.environ:
 # rewrite the assertions of all tests again.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# A catalog in SQLite waits for the disk at every commit. Files of tests are kept in memory where there is room.
+MEMORY = Path("/dev/shm")
+if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > 8 << 30:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 pytest_plugins = ["services", "slow_tests"]
 
