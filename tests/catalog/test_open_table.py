@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import shutil
 from datetime import timedelta
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from pyiceberg.table import StaticTable
 
 import skerry
+from skerry.avro import rewrite_records
 from skerry.errors import FormatError, NotFoundError, SchemaError, SkerryError, UnsupportedError
 from skerry.storage import Storage
 from skerry.table.files.locations import OUTSIDE_PROPERTY
@@ -217,3 +221,91 @@ def test_a_file_outside_of_the_table_must_be_allowed(tmp_path):
     assert skerry.open_table(table.location, allowed_locations=[str(tmp_path)]).scan().to_arrow().num_rows == 100
     with pytest.raises(SchemaError, match="allowed_locations must be a list of paths"):
         skerry.open_table(table.location, allowed_locations=str(tmp_path))
+
+
+def make_relative(table, prefix="", root=None):
+    """Name the files of a table relative to its folder, as version 4 of Iceberg is going to, or to another one."""
+    storage, own = Storage(), root is None
+    root = root or f"{table.location}/"
+
+    def relative(value):
+        if isinstance(value, dict):
+            for key, item in value.items():
+                if key != "location" or not own:
+                    value[key] = relative(item)
+        elif isinstance(value, list):
+            return [relative(item) for item in value]
+        return prefix + value[len(root) :] if isinstance(value, str) and value.startswith(root) else value
+
+    for file in list(storage.list(table.location)):
+        if file.location.endswith(".avro"):
+            data = rewrite_records(storage.read(file.location), relative)
+        elif file.location.endswith(".json"):
+            data = json.dumps(relative(json.loads(storage.read(file.location)))).encode()
+        else:
+            continue
+        storage.write(file.location, data, overwrite=True)
+
+
+@pytest.mark.parametrize("moved", [False, True])
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_relative_locations_are_those_of_the_table_s_folder(tmp_path, monkeypatch, version, moved):
+    properties = {"write.delete.mode": "merge-on-read"} if version == 3 else {}
+    table = make(tmp_path / "lake", format_version=version, properties=properties)
+    table.append(ROWS)
+    table.delete("id < 5")
+    table.create_tag("then")
+    table.append(ROWS)
+    expected, then = table.scan().to_arrow().sort_by("id"), table.scan(ref="then").count()
+    make_relative(table)
+    folder = tmp_path / "lake" / "ns" / "t"
+    if moved:
+        folder = folder.rename(tmp_path / "moved")
+    monkeypatch.chdir(tmp_path)
+    opened = skerry.open_table(folder)
+    assert opened.scan().to_arrow().sort_by("id") == expected
+    assert opened.scan(ref="then").to_arrow().num_rows == then == 95
+    assert len(opened.files()) == opened.inspect.files().filter(pc.field("content") == 0).num_rows
+    assert {finding.check for finding in opened.health()} > {"orphans"}
+    # a copy has absolute locations, and is any engine's
+    done = opened.copy_to(tmp_path / "copy")
+    assert skerry.open_table(tmp_path / "copy").scan().to_arrow().sort_by("id") == expected
+    if version < 3:
+        found = StaticTable.from_metadata(done.metadata_location).scan().to_arrow()
+        assert sorted(found["id"].to_pylist()) == sorted(expected["id"].to_pylist())
+    with pytest.raises(UnsupportedError, match="data files with relative locations cannot stay"):
+        opened.copy_to(tmp_path / "kept", data="keep")
+
+
+def test_relative_locations_that_may_mean_another_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    table = make(tmp_path / "lake")
+    table.append(ROWS)
+    make_relative(table, "./")
+    with pytest.raises(FormatError, match=r"a relative location must not have segments '\.' or '\.\.'"):
+        skerry.open_table(table.location).scan().to_arrow()
+    deleted = make(tmp_path / "other", format_version=2, properties={"write.delete.mode": "merge-on-read"})
+    deleted.append(ROWS)
+    deleted.delete("id = 1")
+    make_relative(deleted)
+    with pytest.raises(UnsupportedError, match="which are absolute before version 4"):
+        skerry.open_table(deleted.location).scan().to_arrow()
+    with pytest.raises(SkerryError):  # the catalog's table is not read from the working directory
+        skerry.connect(tmp_path / "other").load_table("ns.t").scan().to_arrow()
+
+
+def test_a_table_whose_own_location_is_relative(tmp_path, monkeypatch):
+    """As of a program that was given a relative warehouse: the names mean files of the table's folder."""
+    table = make(tmp_path / "lake", format_version=2, properties={"write.delete.mode": "merge-on-read"})
+    table.append(ROWS)
+    table.append(ROWS)
+    location = table.location
+    make_relative(table, root=f"file://{tmp_path}/")
+    for folder in (tmp_path, tmp_path.parent):
+        monkeypatch.chdir(folder)
+        assert skerry.open_table(location).scan().to_arrow().num_rows == 200
+    (tmp_path / "lake").rename(tmp_path / "moved")
+    opened = skerry.open_table(tmp_path / "moved" / "ns" / "t")
+    assert opened.scan().to_arrow().num_rows == 200
+    opened.copy_to(tmp_path / "copy")
+    assert skerry.open_table(tmp_path / "copy").scan().to_arrow().num_rows == 200

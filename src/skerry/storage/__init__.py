@@ -14,6 +14,7 @@ from skerry.storage.location import (
     bounded_name,
     file_key,
     is_local,
+    is_relative,
     is_within,
     join,
     local_path,
@@ -23,12 +24,13 @@ from skerry.storage.location import (
 )
 from skerry.storage.metrics import Counts, Metrics
 from skerry.storage.moves import MOVED_FROM, MOVED_TO, Move, Moves, move_of
-from skerry.storage.options import ALLOWED_LOCATIONS, READ_ONLY, allow_locations, allowed_locations
+from skerry.storage.options import ALLOWED_LOCATIONS, BASE_LOCATION, READ_ONLY, allow_locations, allowed_locations
 from skerry.storage.storage import Storage, storage_of
 from skerry.storage.streams import Sink
 
 __all__ = [
     "ALLOWED_LOCATIONS",
+    "BASE_LOCATION",
     "MOVED_FROM",
     "MOVED_TO",
     "READ_ONLY",
@@ -47,6 +49,7 @@ __all__ = [
     "decode_json",
     "file_key",
     "is_local",
+    "is_relative",
     "is_within",
     "join",
     "local_path",

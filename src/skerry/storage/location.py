@@ -25,6 +25,7 @@ __all__ = [
     "bounded_name",
     "file_key",
     "is_local",
+    "is_relative",
     "is_within",
     "join",
     "name",
@@ -34,6 +35,7 @@ __all__ = [
 ]
 
 _URL: Final = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<authority>[^/]*)(?P<path>.*)", re.DOTALL)
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _SEPARATOR: Final = re.compile("/")
 _CUT_ESCAPE: Final = re.compile("%.?$")
 _AZURE_SEPARATOR: Final = re.compile(r"[/\\]")
@@ -240,6 +242,11 @@ def file_key(location: str) -> tuple[str, ...]:
     if found.family is Family.LOCAL:
         return (found.family.value, os.path.normpath(f"/{found.path.lstrip('/')}"))
     return (found.family.value, _canonical_authority(found), *_segments(found))
+
+
+def is_relative(location: str) -> bool:
+    """Whether a location neither begins with a slash nor with a scheme."""
+    return not location.startswith("/") and _SCHEME.match(location) is None
 
 
 def local_path(location: str) -> str | None:

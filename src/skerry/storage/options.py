@@ -21,6 +21,7 @@ from skerry.storage.moves import MOVED_FROM, MOVED_TO
 
 __all__ = [
     "ALLOWED_LOCATIONS",
+    "BASE_LOCATION",
     "READ_ONLY",
     "StoreSettings",
     "allow_locations",
@@ -35,7 +36,9 @@ ALLOWED_LOCATIONS: Final = "skerry.allowed-locations"
 """Catalog property: a JSON list of folders in which files of tables may be read beside the tables' own folders."""
 READ_ONLY: Final = "skerry.read-only"
 """Storage option: why nothing may be written or deleted."""
-_PREFIXES: Final = ("s3.", "gcs.", "adls.", "client.", MOVED_FROM, MOVED_TO, READ_ONLY)
+BASE_LOCATION: Final = "skerry.base-location"
+"""Storage option: the folder of a table, to which relative locations in its metadata are joined."""
+_PREFIXES: Final = ("s3.", "gcs.", "adls.", "client.", MOVED_FROM, MOVED_TO, READ_ONLY, BASE_LOCATION)
 _PUBLIC: Final = frozenset(
     {
         "adls.account-host",
@@ -57,6 +60,7 @@ _PUBLIC: Final = frozenset(
         MOVED_FROM,
         MOVED_TO,
         READ_ONLY,
+        BASE_LOCATION,
     }
 )
 _AZURE_PUBLIC_SUFFIX: Final = "core.windows.net"

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from skerry.arguments import check_list
 from skerry.errors import FormatError, NotFoundError, SchemaError, UnsupportedError
 from skerry.storage.local import LocalFiles
-from skerry.storage.location import Family, FileStatus, Folder, Location, parse_location, redact
+from skerry.storage.location import Family, FileStatus, Folder, Location, is_relative, join, parse_location, redact
 from skerry.storage.metrics import Metrics
 from skerry.storage.moves import Move, Moves, move_of
-from skerry.storage.options import READ_ONLY, describe_options, select_options
+from skerry.storage.options import BASE_LOCATION, READ_ONLY, describe_options, select_options
 from skerry.storage.ranges import plan_fetches
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from skerry.storage.streams import Sink
 
 __all__ = ["Storage", "storage_of"]
+
+_RELATIVE = "Iceberg spec, Paths in Metadata"
 
 
 class Storage:
@@ -44,6 +46,7 @@ class Storage:
     Attributes:
         move: The folder that was moved since its metadata was written, if any: its files are read from the new
             location, and only there files are written and deleted.
+        base: The folder to which relative locations are joined; None to take them from the working directory.
     """
 
     def __init__(
@@ -55,6 +58,7 @@ class Storage:
         self.renewed = renewed
         self.options: dict[str, str] = select_options(options or {})
         self.move: Move | Moves | None = move_of(self.options)
+        self.base = self.options.get(BASE_LOCATION)
         self.allowed_locations = tuple(allowed_locations)
         self.metrics = Metrics()
         self._local = LocalFiles(self.metrics)
@@ -236,12 +240,29 @@ class Storage:
         """Distinguishes this storage from others where a location may be another file: kind and public options."""
         found = self._located(location)
         if found.family is Family.LOCAL:
-            return f"{found.family.value} {self.move or ''}"
+            return f"{found.family.value} {self.move or ''} {self.base or ''}".rstrip()
         return f"{found.family.value} {found.authority} {sorted(describe_options(self.options).items())}"
 
     def actual_location(self, location: str) -> str:
         """The location of a file for programs that open it themselves: differs in a folder that was moved."""
+        location = self.resolved(location)
         return location if self.move is None else self.move(location)
+
+    def resolved(self, location: str) -> str:
+        """A location in the metadata of a table: a relative one is joined to the table's folder, if that is known.
+
+        Raises:
+            FormatError: A relative location has segments `.` or `..`, which version 4 of Iceberg excludes.
+
+        Spec: Iceberg spec, Paths in Metadata.
+        """
+        if self.base is None or not is_relative(location):
+            return location
+        if not {".", ".."}.isdisjoint(location.split("/")):
+            raise FormatError(
+                "a relative location must not have segments '.' or '..'", location=location, rule=_RELATIVE
+            )
+        return join(self.base, location)
 
     def check_writable(self, location: str) -> None:
         """Refuse a location where nothing may be written or deleted, before any work is done.

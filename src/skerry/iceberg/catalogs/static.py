@@ -10,7 +10,18 @@ from skerry.errors import NotFoundError, UnsupportedError
 from skerry.iceberg.catalogs.base import CatalogTable, IcebergCatalog, Identifier, MetadataWrite, NewIcebergTable
 from skerry.iceberg.catalogs.metadata_files import read_metadata
 from skerry.iceberg.metadata.newest_file import is_metadata_file, newest_metadata_file
-from skerry.storage import MOVED_FROM, MOVED_TO, Storage, file_key, local_path, name, parent, redact
+from skerry.storage import (
+    BASE_LOCATION,
+    MOVED_FROM,
+    MOVED_TO,
+    Storage,
+    file_key,
+    is_relative,
+    local_path,
+    name,
+    parent,
+    redact,
+)
 
 if TYPE_CHECKING:
     from skerry.iceberg.metadata.requirements import TableRequirement
@@ -53,7 +64,11 @@ class StaticCatalog(IcebergCatalog):
                 location=redact(self.location),
             )
         metadata = read_metadata(storage, location)
-        return CatalogTable(identifier, metadata, location, self._move(metadata))
+        return CatalogTable(identifier, metadata, location, self._move(metadata) | self._base(metadata))
+
+    def _base(self, metadata: TableMetadata) -> dict[str, str]:
+        """The storage option for relative locations; a table whose own is relative names its files by that."""
+        return {} if is_relative(metadata.location) else {BASE_LOCATION: metadata.location}
 
     def _move(self, metadata: TableMetadata) -> dict[str, str]:
         """Storage options that lead from where the table was when its metadata was written to where it is."""

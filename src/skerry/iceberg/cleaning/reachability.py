@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from skerry.iceberg.manifests.manifest import EntryStatus, FileContent
-from skerry.iceberg.manifests.manifest_list import ManifestFile, decode_manifest_list
+from skerry.iceberg.manifests.manifest_list import ManifestFile, decode_manifest_list, resolved_manifests
 from skerry.iceberg.manifests.reader import read_manifest
 from skerry.iceberg.manifests.snapshot_manifests import read_manifests
 from skerry.iceberg.metadata.snapshot import Snapshot
@@ -60,7 +60,7 @@ def read_list(task: FileTask) -> tuple[TableFile, list[ManifestFile]]:
         NotFoundError: It is missing.
     """
     data = task.storage.read(task.location)
-    manifests = decode_manifest_list(data, location=task.location)
+    manifests = resolved_manifests(task.storage, decode_manifest_list(data, location=task.location))
     return TableFile(task.location, FileKind.MANIFEST_LIST, len(data)), manifests
 
 

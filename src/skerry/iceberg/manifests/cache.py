@@ -89,7 +89,8 @@ class ManifestCache(BatchCache):
         if version is None:
             return None  # reading it raises the reason
         inherited = (manifest.content, manifest.sequence_number, manifest.added_snapshot_id, manifest.first_row_id)
-        shaped_by = (_VERSION, manifest.manifest_path, manifest.manifest_length, version, *inherited)
+        joined = () if storage.base is None else (storage.base,)
+        shaped_by = (_VERSION, manifest.manifest_path, manifest.manifest_length, version, *inherited, *joined)
         return hashlib.sha256(repr(shaped_by).encode()).hexdigest()[:32]
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Any
 
@@ -39,6 +39,7 @@ __all__ = [
     "encode_manifest_list",
     "manifest_codec",
     "read_manifest_list",
+    "resolved_manifests",
 ]
 
 _RULE = "Iceberg spec, Manifest Lists"
@@ -261,7 +262,14 @@ def read_manifest_list(storage: Storage, location: str) -> list[ManifestFile]:
         FormatError: It is not a manifest list, or it is corrupt.
         UnsupportedError: Its version is unknown.
     """
-    return decode_manifest_list(storage.read(location), location=location)
+    return resolved_manifests(storage, decode_manifest_list(storage.read(location), location=location))
+
+
+def resolved_manifests(storage: Storage, manifests: list[ManifestFile]) -> list[ManifestFile]:
+    """Manifests whose relative locations are joined to the table's folder, if that is known."""
+    if storage.base is None:
+        return manifests
+    return [replace(manifest, manifest_path=storage.resolved(manifest.manifest_path)) for manifest in manifests]
 
 
 def decode_manifest_list(data: Any, *, location: str | None = None) -> list[ManifestFile]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -33,7 +33,7 @@ from skerry.iceberg.manifests.manifest_list import ManifestContent, ManifestFile
 from skerry.iceberg.metadata.json_object import JsonObject
 from skerry.iceberg.metadata.partition_spec import PartitionSpec, partition_fields
 from skerry.iceberg.metadata.schema import Schema
-from skerry.storage import Storage, decode_json
+from skerry.storage import Storage, decode_json, is_relative
 from skerry.table.files.data_file import DataFile
 from skerry.table.rows.schema import nearest
 from skerry.table.rows.values import is_uuid
@@ -47,6 +47,8 @@ _FILE_COLUMNS = tuple(entry for entry in DATA_FILE_FIELDS if entry.name != "bloc
 COLUMNS = tuple(entry.name for entry in (*_ENTRY_COLUMNS, *_FILE_COLUMNS))
 """The columns of `Manifest.table`, named as in the specification: those of the entry, then those of its data file."""
 
+_ABSOLUTE = "^(/|[A-Za-z][A-Za-z0-9+.-]*:)"
+_LOCATIONS = ("file_path", "referenced_data_file")
 _NEEDED_FOR = {
     "sequence_number": ("status",),
     "file_sequence_number": ("status",),
@@ -184,7 +186,38 @@ def read_manifest(storage: Storage, manifest: ManifestFile, columns: Collection[
         UnsupportedError: It is encrypted, or its version is unknown.
     """
     _refuse_encrypted(manifest)
-    return decode_manifest(storage.read(manifest.manifest_path), manifest, columns)
+    found = decode_manifest(storage.read(manifest.manifest_path), manifest, columns)
+    return found if storage.base is None else replace(found, table=_resolved(found.table, storage))
+
+
+def _resolved(table: pa.RecordBatch, storage: Storage) -> pa.RecordBatch:
+    """Entries whose relative locations are joined to the table's folder.
+
+    Raises:
+        UnsupportedError: A position delete file is named so: the locations in it could not be matched with certainty.
+    """
+    for name in _LOCATIONS:
+        place = table.schema.get_field_index(name)
+        if place < 0:
+            continue
+        if pc.all(pc.match_substring_regex(table.column(name), _ABSOLUTE)).as_py() in (True, None):
+            continue
+        found = table.column(name).to_pylist()
+        relative = [row for row, location in enumerate(found) if location is not None and is_relative(location)]
+        for row in relative if "content_offset" in table.schema.names and "content" in table.schema.names else ():
+            is_vector = table.column("content_offset")[row].is_valid
+            if table.column("content")[row].as_py() == FileContent.POSITION_DELETES and not is_vector:
+                raise UnsupportedError(
+                    "a position delete file of a table with relative locations names data files by locations, which "
+                    "are absolute before version 4",
+                    location=found[row],
+                    rule="Iceberg spec, Paths in Metadata",
+                )
+        for row in relative:
+            found[row] = storage.resolved(found[row])
+        if relative:
+            table = table.set_column(place, table.schema.field(place), pa.array(found, table.schema.field(place).type))
+    return table
 
 
 def decode_manifest(data: Any, manifest: ManifestFile, columns: Collection[str] | None = None) -> Manifest:

@@ -27,7 +27,7 @@ def read_manifests(storage: Storage, snapshot: Snapshot) -> list[ManifestFile]:
     """
     if snapshot.manifest_list is not None:
         return read_manifest_list(storage, snapshot.manifest_list)
-    return [inline_manifest(storage, location, snapshot) for location in snapshot.manifests or ()]
+    return [inline_manifest(storage, storage.resolved(location), snapshot) for location in snapshot.manifests or ()]
 
 
 def inline_manifest(storage: Storage, location: str, snapshot: Snapshot) -> ManifestFile:

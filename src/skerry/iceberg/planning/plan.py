@@ -153,7 +153,7 @@ class ScanPlanner:
         for root in self.roots:
             inside |= plain & pc.starts_with(locations, root.rstrip("/") + "/").to_numpy(zero_copy_only=False)
         for row in np.flatnonzero(~inside).tolist():
-            location = locations[row].as_py()
+            location = self.storage.resolved(locations[row].as_py())
             if not any(is_within(root, location) for root in self.roots):
                 raise outside_folder(location, "property")
 

@@ -68,8 +68,11 @@ class _CopyNames(NewNames):
         Raises:
             UnsupportedError: It is outside the table's folder, and nothing says where it goes.
         """
-        if self.keeps_data or location in self.renamed or self.move.concerns(location):
-            return NewNames.now(self, location)
+        if location in self.renamed:
+            return self.renamed[location]
+        found = self.storage.resolved(location)
+        if self.keeps_data or self.move.concerns(found):
+            return NewNames.now(self, found)
         raise outside("a file of the table is outside its folder", location)
 
     def unique(self, old: str) -> uuid.UUID:

@@ -18,7 +18,7 @@ from skerry.iceberg.writing.file_writers import FileEncoding
 from skerry.puffin import PuffinReader
 from skerry.puffin.deletion_vector import REFERENCED_DATA_FILE
 from skerry.puffin.layout import encode_footer
-from skerry.storage import join
+from skerry.storage import is_relative, join
 from skerry.table.files.data_file import DataFile, DeleteFile, DeleteKind
 from skerry.table.files.row_deletes import read_positions
 from skerry.table.table_files import FileKind
@@ -85,7 +85,10 @@ class Manifests:
             names = self._names
             new, data = names.new_file("-m0.avro", location), names.storage.read(location)
             self._is_there = names.size_of(new, location) is not None
-            if not names.keeps_data:
+            if names.keeps_data:
+                if names.storage.base is not None:
+                    rewrite_records(data, _refuse_relative, location=location)
+            else:
                 data = rewrite_records(data, self._change_entry, location=location)
             known = self._manifests[location] = (new, names.write(new, data, location, FileKind.MANIFEST))
             names.written.manifests += 1
@@ -204,6 +207,13 @@ class Manifests:
                 file[field] = [{"key": key, "value": value} for key, value in getattr(new, attribute).items()]
         if file.get("split_offsets") is not None:
             file["split_offsets"] = list(new.split_offsets) or None
+
+
+def _refuse_relative(entry: dict[str, Any]) -> None:
+    """Refuse data files that would be looked for in the folder of a copy without data."""
+    file = entry.get("data_file") or {}
+    if is_relative(file.get("file_path") or "/"):
+        raise UnsupportedError("data files with relative locations cannot stay", location=str(file["file_path"]))
 
 
 def _encoding(wanted: FileEncoding, file_format: str) -> FileEncoding:

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from skerry.errors import FormatError, SchemaError
 from skerry.puffin.deletion_vector import decode_deletion_vector
-from skerry.storage import Storage
+from skerry.storage import Storage, is_relative
 from skerry.table.files.data_file import DeleteFile, DeleteKind
 from skerry.table.files.evolution import NameMapping, column_positions, plan_conversion, prune, top_level
 from skerry.table.files.row_deletes_keys import KeyDeletes
@@ -170,8 +170,11 @@ class RowDeletes:
             )
         key: tuple[Any, ...] = (delete.location,)
         opened = self._cache.get(key, lambda: _open_positions(self._storage, delete), lambda _: self._open_weight)
-        for part in opened.parts_of(data_file):
+        may_be_relative = self._storage.base is not None
+        for part in opened.file.parts if may_be_relative else opened.parts_of(data_file):
             by_file = self._cache.get((*key, part.index), partial(opened.read, part), _size_of)
+            if may_be_relative and any(map(is_relative, by_file)):
+                raise FormatError("relative locations of data files", location=delete.location, rule=_RULE)
             if data_file in by_file:
                 yield by_file[data_file]
 
