@@ -25,6 +25,7 @@ PUBLIC_MODULES = (
     "skerry",
     "skerry.amudai",
     "skerry.catalog",
+    "skerry.encryption",
     "skerry.errors",
     "skerry.puffin",
     "skerry.spark",

@@ -17,7 +17,6 @@ from skerry.errors import (
     ConflictError,
     NotFoundError,
     SchemaError,
-    UnsupportedError,
 )
 
 
@@ -406,15 +405,6 @@ def test_an_unknown_outcome_of_a_metadata_change_is_found_in_the_log(catalog, ta
     table.create_tag("v1")
     assert "v1" in table.refs()
     assert table.properties["other"] == "writer"
-
-
-def test_encrypted_tables_are_refused_by_name(table, catalog, warehouse):
-    with peer(warehouse, "d.t").transaction() as transaction:
-        transaction.set_properties({"encryption.key-id": "k1"})
-    with pytest.raises(
-        UnsupportedError, match=r"encrypted tables are not supported \(in d.t\) \[Iceberg spec, Encryption Keys\]"
-    ):
-        catalog.load_table("d.t")
 
 
 def test_a_branch_begins_at_the_tip_that_is_newest_when_the_commit_succeeds(catalog, table, monkeypatch):

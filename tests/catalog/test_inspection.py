@@ -470,9 +470,11 @@ def test_deletion_vectors_without_a_place_are_refused(catalog, name):
         "file_path": f"{table.location}/data/a.puffin",
         "file_format": "PUFFIN",
         "record_count": 1,
+        "file_size_in_bytes": 100,
         "content_offset": 4,
         "content_size_in_bytes": 50,
         "referenced_data_file": "a.parquet",
+        "key_metadata": None,
     }
     with pytest.raises(FormatError, match=f"a deletion vector has no {name}"):
         table.inspect._deleted_by(vector | {name: None})

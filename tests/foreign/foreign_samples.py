@@ -25,6 +25,7 @@ from skerry.catalog import Table
 from skerry.storage import Storage
 
 DATA = Path(__file__).parent / "data"
+ENCRYPTED = DATA / "encrypted"
 ROOT = "memory://samples"
 EXPECTED = "expected.json"
 

@@ -250,8 +250,8 @@ class SampleMaker:
 
     # ---- the archive ----
 
-    def pack(self) -> int:
-        """Write the archive; returns its size in bytes."""
+    def pack(self, archives: Path = DATA) -> int:
+        """Write the archive to a folder; returns its size in bytes."""
         table = self.java_table()
         self.note("current", "")
         for name, ref in table.refs().items():
@@ -268,8 +268,8 @@ class SampleMaker:
             if path.is_file() and (relative == newest or not is_noise):
                 files[relative] = path.read_bytes()
         packed = _tar_xz(files)
-        DATA.mkdir(exist_ok=True)
-        (DATA / f"{self.name}.tar.xz").write_bytes(packed)
+        archives.mkdir(exist_ok=True)
+        (archives / f"{self.name}.tar.xz").write_bytes(packed)
         return len(packed)
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from planning_samples import Snapshot, data_file, entry, keys, positions, vector
 
-from skerry.errors import FormatError, SkerryError, UnsupportedError
+from skerry.errors import FormatError, SkerryError
 from skerry.iceberg.manifests.file_batch import FileBatch
 from skerry.iceberg.manifests.manifest import EntryStatus, FileContent
 from skerry.iceberg.manifests.reader import read_manifest
@@ -267,11 +267,11 @@ def test_delete_files_outside_of_the_table_are_refused_where_needed():
     assert len(snapshot.plan(roots=None).tasks[0].deletes) == 1
 
 
-def test_encrypted_delete_files_are_refused_where_needed():
-    encrypted = dataclasses.replace(positions("p", 1), key_metadata=b"k")
-    assert names([entry(data_file("a"), 2)], [encrypted]) == {"a": []}
-    with pytest.raises(UnsupportedError, match="encrypted delete files"):
-        plan([entry(data_file("a"), 1)], [encrypted])
+def test_the_keys_of_delete_files_go_with_them():
+    encrypted = dataclasses.replace(positions("p", 1), key_metadata=b"secret")
+    (task,) = plan([entry(data_file("a"), 1)], [encrypted])
+    assert [delete.key_metadata for delete in task.deletes] == [b"secret"]
+    assert "secret" not in repr(task)
 
 
 # ---- the plain twin ----

@@ -17,7 +17,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.types import DecimalType, DoubleType, LongType, StringType
 
 import skerry
-from skerry.errors import FormatError, NotFoundError, SchemaError, SkerryError, UnsupportedError
+from skerry.errors import FormatError, NotFoundError, SchemaError, SkerryError
 from skerry.iceberg.manifests.manifest import EntryStatus, ManifestContent, ManifestEntry, encode_manifest
 from skerry.iceberg.manifests.manifest_list import encode_manifest_list
 from skerry.iceberg.metadata.snapshot import Snapshot
@@ -406,13 +406,14 @@ def plan_of(table, entries, *, content=ManifestContent.DATA, conjuncts=(), versi
     return planner.plan(Snapshot(snapshot_id=1, timestamp_ms=1, manifest_list=f"{folder}/l.avro"))
 
 
-def test_encryption_and_confusion_are_refused(tmp_path):
+def test_keys_stay_with_their_files_and_confusion_is_refused(tmp_path):
     table = create(tmp_path, pa.table({"n": pa.array([1], pa.int64())}))
     file = DataFile(f"{table.location}/data/a.parquet", "parquet", 1, 100)
     added = ManifestEntry(EntryStatus.ADDED, file)
     assert len(plan_of(table, [added]).tasks) == 1
-    with pytest.raises(UnsupportedError, match="encrypted data files"):
-        plan_of(table, [ManifestEntry(EntryStatus.ADDED, file, key_metadata=b"k")])
+    (task,) = plan_of(table, [ManifestEntry(EntryStatus.ADDED, file, key_metadata=b"secret")]).tasks
+    assert task.data_file.key_metadata == b"secret"
+    assert "secret" not in repr(task)
     gone = ManifestEntry(EntryStatus.DELETED, file, snapshot_id=1, sequence_number=1, file_sequence_number=1)
     assert [task.data_file.location for task in plan_of(table, [gone, added]).tasks] == [file.location]
     broken = DataFile(file.location, "parquet", 1, 100, lower_bounds={1: b"abc"}, upper_bounds={1: b"abc"})

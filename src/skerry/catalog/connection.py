@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skerry.arguments import check_text, checked_path
 from skerry.catalog.catalog import Catalog
@@ -19,24 +19,33 @@ from skerry.catalog.warehouse_origin import CATALOG_FILE, moved_from
 from skerry.errors import NotFoundError, SkerryError, UnsupportedError
 from skerry.iceberg.catalogs.base import IcebergCatalog
 from skerry.iceberg.catalogs.configuration import configured, configured_names
-from skerry.iceberg.catalogs.opening import open_catalog
+from skerry.iceberg.catalogs.opening import key_ring_of, open_catalog
 from skerry.iceberg.catalogs.sql import SqlCatalog
 from skerry.iceberg.catalogs.sql_dialects import SQLITE_TIMEOUT_S
 from skerry.iceberg.catalogs.sql_url import SqlUrl
 from skerry.storage import MOVED_FROM, MOVED_TO, absolute, allow_locations, file_key, redact
 from skerry.table.rows.schema import nearest
 
+if TYPE_CHECKING:
+    from skerry.encryption import KeyManagement
+
 __all__ = ["connect"]
 
 EMBEDDED_NAME = "skerry"
 PAIMON_WAREHOUSE = "paimon.warehouse"
 
+_KEY_MANAGEMENT = "encryption.key-management"
 _SQL_SCHEMES = ("sqlite", "postgresql", "mysql")
 _OBJECT_STORES = ("memory", "s3", "s3a", "gs", "gcs", "abfs", "abfss", "az")
 
 
 def connect(
-    target: str | os.PathLike[str], *, create: bool = True, allowed_locations: Sequence[str] = (), **properties: str
+    target: str | os.PathLike[str],
+    *,
+    create: bool = True,
+    allowed_locations: Sequence[str] = (),
+    key_management: KeyManagement | str | None = None,
+    **properties: str,
 ) -> Catalog:
     """Open a catalog.
 
@@ -52,6 +61,9 @@ def connect(
         create: Whether to create a warehouse folder that does not exist.
         allowed_locations: Folders outside of tables' own locations from which their files may be read:
             `["s3://lake/raw"]`. Nothing is ever written or deleted there.
+        key_management: Who decrypts the keys of encrypted Iceberg tables: an instance of a subclass of
+            `skerry.encryption.KeyManagement`, or such a class as `"module:Class"`; the property
+            `encryption.key-management` if None. Encrypted tables are read, and not written.
         properties: Further catalog properties under PyIceberg's names, such as `**{"s3.endpoint": …}`. They override
             the configuration. `paimon.warehouse` is the folder of Paimon tables; by default the warehouse of a folder
             or a SQL catalog.
@@ -66,7 +78,9 @@ def connect(
         UnsupportedError: The target's scheme is none of the above.
     """
     text = _text("target", target)
-    options = {**allow_locations(allowed_locations), **properties}
+    options: dict[str, Any] = {**allow_locations(allowed_locations), **properties}
+    if key_management is not None:
+        options[_KEY_MANAGEMENT] = key_management
     for name in ("warehouse", PAIMON_WAREHOUSE):
         if options.get(name) is not None:
             options[name] = _text(name, options[name])
@@ -96,7 +110,7 @@ def _is_bare_name(text: str) -> bool:
     return os.sep not in text and "/" not in text and not text.startswith(".")
 
 
-def _connect_uri(text: str, scheme: str, options: dict[str, str]) -> Catalog:
+def _connect_uri(text: str, scheme: str, options: dict[str, Any]) -> Catalog:
     if scheme in ("rest+https", "rest+http"):
         return _open("rest", {"type": "rest", "uri": text.removeprefix("rest+"), **options})
     if scheme.split("+", maxsplit=1)[0] in _SQL_SCHEMES:
@@ -112,7 +126,7 @@ def _connect_uri(text: str, scheme: str, options: dict[str, str]) -> Catalog:
     )
 
 
-def _connect_folder(text: str, options: dict[str, str], *, create: bool) -> Catalog:
+def _connect_folder(text: str, options: dict[str, Any], *, create: bool) -> Catalog:
     try:
         folder = Path(absolute(Path(text).expanduser().absolute()))
     except RuntimeError as error:  # of ~somebody
@@ -128,7 +142,9 @@ def _connect_folder(text: str, options: dict[str, str], *, create: bool) -> Cata
 
 
 def _open(name: str, options: dict[str, Any]) -> Catalog:
+    keys = options.pop(_KEY_MANAGEMENT, None)
     catalog = open_catalog(name, options)
+    catalog.key_ring = key_ring_of(keys, options)
     if isinstance(catalog, SqlCatalog):
         _notice_move(catalog)
     return Catalog(catalog.name, catalog.properties, IcebergTables(catalog), _paimon_tables(catalog))

@@ -60,6 +60,7 @@ class TableMigration:
         if self.format_version is not None:
             raise UnsupportedError("format_version= is only for Iceberg tables")
         old = self.iceberg.load(name)
+        old.storage.check_writable(old.location)
         _check_refs(name, list(old.refs().values()))
         draft = self._plan_paimon(old.handle)
         summary = _summary(draft, dry_run=self.dry_run)

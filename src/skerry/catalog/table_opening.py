@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from skerry.errors import SchemaError
 from skerry.iceberg.metadata.newest_file import is_metadata_file
@@ -15,12 +15,21 @@ from skerry.storage import READ_ONLY, Storage, absolute, allow_locations
 from skerry.storage import allowed_locations as locations_of
 from skerry.table.table import Table
 
+if TYPE_CHECKING:
+    from skerry.encryption import KeyManagement
+
 __all__ = ["open_table"]
 
 _REASON: Final = "the table was opened by its location, to be read; to change it, load it from its catalog"
 
 
-def open_table(location: str | os.PathLike[str], *, allowed_locations: Sequence[str] = (), **properties: str) -> Table:
+def open_table(
+    location: str | os.PathLike[str],
+    *,
+    allowed_locations: Sequence[str] = (),
+    key_management: KeyManagement | str | None = None,
+    **properties: str,
+) -> Table:
     """Open a table by its location, without a catalog. It can be read, and nothing else.
 
     Args:
@@ -31,6 +40,7 @@ def open_table(location: str | os.PathLike[str], *, allowed_locations: Sequence[
             highest number is read, which may be one that was never committed. Tables of a file system, and Paimon
             tables, are their own catalog.
         allowed_locations: Folders outside of the table's own location from which its files may be read.
+        key_management: Who decrypts the keys of an encrypted Iceberg table: see `connect`.
         properties: Storage options, such as `**{"s3.endpoint": …}`.
 
     Returns:
@@ -39,7 +49,8 @@ def open_table(location: str | os.PathLike[str], *, allowed_locations: Sequence[
     Raises:
         FormatError: Several metadata files may be the newest, or one cannot be read.
         NotFoundError: There is no table.
-        SchemaError: `location` is not a location, or `allowed_locations` not a list of them.
+        SchemaError: `location` is not a location, or `allowed_locations` not a list of them; or there is no such
+            `key_management`.
         UnsupportedError: The table needs what skerry does not support.
     """
     text = os.fspath(location) if isinstance(location, str | os.PathLike) else ""
@@ -52,9 +63,11 @@ def open_table(location: str | os.PathLike[str], *, allowed_locations: Sequence[
         from skerry.paimon.table import PaimonTable
 
         return PaimonTable.open(storage, place)
+    from skerry.iceberg.catalogs.opening import key_ring_of
     from skerry.iceberg.catalogs.static import StaticCatalog
     from skerry.iceberg.handle import IcebergHandle
     from skerry.iceberg.table import IcebergTable
 
     catalog = StaticCatalog(place, options, _REASON)
+    catalog.key_ring = key_ring_of(key_management, options)
     return IcebergTable(IcebergHandle(catalog, catalog.identifier))

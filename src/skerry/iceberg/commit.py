@@ -164,7 +164,12 @@ class IcebergTarget:
         return state
 
     def stage(self, base: TableState, change: SnapshotChange | MetadataChange, files: OwnedFiles) -> StagedCommit:
-        """Write manifests, manifest list and statistics file of the new state."""
+        """Write manifests, manifest list and statistics file of the new state.
+
+        Raises:
+            UnsupportedError: Nothing can be written to the table, such as to an encrypted one.
+        """
+        base.storage.check_writable(base.metadata_folder)
         staging = _Staging(base, files)
         return (
             _stage_snapshot(staging, change) if isinstance(change, SnapshotChange) else _stage_metadata(staging, change)

@@ -28,10 +28,9 @@ from skerry.iceberg.operations.rewrite_manifests import RewriteManifests
 from skerry.iceberg.partitioning.partitions import human_value, number_tuples, partition_type
 from skerry.iceberg.planning.file_tables import FileTables
 from skerry.iceberg.writing.layout import DEFAULT_TARGET_FILE_SIZE_BYTES
-from skerry.puffin.deletion_vector import decode_deletion_vector
 from skerry.storage import is_local
 from skerry.table.files.data_file import DeleteFile, DeleteKind
-from skerry.table.files.row_deletes import read_positions
+from skerry.table.files.row_deletes import read_positions, read_vector
 from skerry.table.history import MAIN
 from skerry.table.inspection.columns import (
     HISTORY,
@@ -86,6 +85,7 @@ _DELETE_COLUMNS: Final = (
     "referenced_data_file",
     "content_offset",
     "content_size_in_bytes",
+    "key_metadata",
 )
 _STATIC: Final = {
     "snapshots": SNAPSHOTS,
@@ -324,22 +324,23 @@ class IcebergInspect(Inspect):
 
     def _deleted_by(self, row: Mapping[str, Any]) -> dict[str, Any]:
         """The positions that a delete file or deletion vector deletes, by data file."""
-        location, offset = row["file_path"], row["content_offset"]
-        if row["file_format"].lower() == "puffin":
-            for name in ("content_offset", "content_size_in_bytes", "referenced_data_file"):
-                if row[name] is None:
-                    raise FormatError(f"a deletion vector has no {name}", location=location, rule=_RULE)
-            blob = self._state.storage.read_range(location, offset, row["content_size_in_bytes"])
-            positions = decode_deletion_vector(blob, cardinality=row["record_count"], location=location, offset=offset)
-            return {row["referenced_data_file"]: positions}
+        location, is_vector = row["file_path"], row["file_format"].lower() == "puffin"
         delete = DeleteFile(
-            DeleteKind.POSITIONS,
+            DeleteKind.VECTOR if is_vector else DeleteKind.POSITIONS,
             location,
             row["file_format"].lower(),
             row["record_count"],
             row["file_size_in_bytes"],
             referenced_data_file=row["referenced_data_file"],
+            content_offset=row["content_offset"],
+            content_size_bytes=row["content_size_in_bytes"],
+            key_metadata=row["key_metadata"],
         )
+        if is_vector:
+            for name in ("content_offset", "content_size_in_bytes", "referenced_data_file"):
+                if row[name] is None:
+                    raise FormatError(f"a deletion vector has no {name}", location=location, rule=_RULE)
+            return {row["referenced_data_file"]: read_vector(self._state.storage, delete)}
         return read_positions(self._state.storage, delete)
 
 

@@ -47,6 +47,8 @@ class Storage:
         move: The folder that was moved since its metadata was written, if any: its files are read from the new
             location, and only there files are written and deleted.
         base: The folder to which relative locations are joined; None to take them from the working directory.
+        keys: What decrypts the files of an encrypted table; None for others. Kept for those who read such files, and
+            never pickled.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class Storage:
         self.move: Move | Moves | None = move_of(self.options)
         self.base = self.options.get(BASE_LOCATION)
         self.allowed_locations = tuple(allowed_locations)
+        self.keys: Any = None
         self.metrics = Metrics()
         self._local = LocalFiles(self.metrics)
         self._objects: dict[tuple[Family, str], ObjectFiles] = {}
@@ -72,15 +75,26 @@ class Storage:
             SchemaError: `allowed_locations` is not a list of paths.
         """
         check_list("allowed_locations", allowed_locations, "paths")
+        return self._with(allowed_locations=tuple(allowed_locations))
+
+    def with_keys(self, keys: Any, read_only: str | None = None) -> Storage:
+        """The same storage, sharing connections and counters, for the files of an encrypted table.
+
+        Args:
+            keys: What decrypts them.
+            read_only: Why nothing may be written or deleted; None if it may.
+        """
+        options = self.options if read_only is None else {**self.options, READ_ONLY: read_only}
+        return self._with(keys=keys, options=options)
+
+    def _with(self, **attributes: Any) -> Storage:
         other = object.__new__(Storage)
-        other.__dict__.update(self.__dict__, allowed_locations=tuple(allowed_locations))
+        other.__dict__.update(self.__dict__, **attributes)
         return other
 
     def following(self, moves: Moves) -> Storage:
         """The same storage, sharing connections and counters, that reads files of moved folders where they are now."""
-        other = object.__new__(Storage)
-        other.__dict__.update(self.__dict__, move=moves)
-        return other
+        return self._with(move=moves)
 
     def size(self, location: str) -> int:
         """Size of a file in bytes; one request."""

@@ -16,6 +16,7 @@ from skerry.errors import NotFoundError, UnsupportedError
 from skerry.storage import Storage, redact
 
 if TYPE_CHECKING:
+    from skerry.iceberg.encryption.table_keys import KeyRing
     from skerry.iceberg.metadata.partition_spec import PartitionSpec
     from skerry.iceberg.metadata.requirements import TableRequirement
     from skerry.iceberg.metadata.schema import Schema
@@ -153,6 +154,8 @@ class IcebergCatalog(ABC):
     def __init__(self, name: str, properties: Mapping[str, Any]) -> None:
         self.name = name
         self.properties: dict[str, Any] = dict(properties)
+        self.key_ring: KeyRing | None = None
+        """What decrypts the keys of encrypted tables; None if nobody does."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, uri={redact(str(self.properties.get('uri', '')))!r})"

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from skerry.errors import UnsupportedError
+from typing import Final
+
 from skerry.iceberg.catalogs.base import CatalogTable, IcebergCatalog, Identifier
+from skerry.iceberg.encryption.table_keys import TableKeys, is_encrypted
 from skerry.iceberg.metadata.state import TableState
 from skerry.storage import Storage, allowed_locations
 
 __all__ = ["load_state", "read_back", "state_of"]
 
-ENCRYPTION_PROPERTY = "encryption.key-id"
+_NOT_WRITTEN: Final = "the table is encrypted, and encrypted tables are only read, see docs/encryption.md"
 
 
 def read_back(catalog: IcebergCatalog, identifier: Identifier) -> TableState:
@@ -32,15 +34,13 @@ def load_state(catalog: IcebergCatalog, identifier: Identifier) -> TableState:
         FormatError: Its metadata file is corrupt.
         NotFoundError: The catalog has no such table, or its metadata file is missing.
         SkerryError: The catalog cannot be reached.
-        UnsupportedError: It is encrypted, or of an unknown format version.
+        UnsupportedError: It is of an unknown format version.
     """
     table = catalog.load_table(identifier)
-    name = ".".join(identifier)
-    if ENCRYPTION_PROPERTY in table.metadata.properties:
-        raise UnsupportedError(
-            "encrypted tables are not supported", location=name, rule="Iceberg spec, Encryption Keys"
-        )
     storage = catalog.storage_of(table).allowing(allowed_locations(catalog.properties))
+    if is_encrypted(table.metadata):
+        keys = TableKeys(".".join(identifier), table.metadata, catalog.key_ring)
+        storage = storage.with_keys(keys, read_only=_NOT_WRITTEN)
     return state_of(table, storage)
 
 

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from skerry.errors import SkerryError
 from skerry.iceberg.catalogs.base import IcebergCatalog
 from skerry.storage import redact
 
-__all__ = ["open_catalog"]
+if TYPE_CHECKING:
+    from skerry.encryption import KeyManagement
+    from skerry.iceberg.encryption.table_keys import KeyRing
+
+__all__ = ["key_ring_of", "open_catalog"]
 
 _OWN_DIALECTS: Final = ("sqlite", "postgresql")
+_KEY_MANAGEMENT: Final = "encryption.key-management"  # what reads it loads only when it is needed
 
 
 def open_catalog(name: str, properties: Mapping[str, Any]) -> IcebergCatalog:
@@ -38,6 +43,22 @@ def open_catalog(name: str, properties: Mapping[str, Any]) -> IcebergCatalog:
     from skerry.iceberg.catalogs.pyiceberg_catalogs import PyIcebergCatalog
 
     return PyIcebergCatalog(name, properties)
+
+
+def key_ring_of(given: KeyManagement | str | None, properties: Mapping[str, Any]) -> KeyRing | None:
+    """What decrypts the keys of a catalog's encrypted tables; None if neither argument nor property says who does.
+
+    Raises:
+        SchemaError: There is no such key management.
+        SkerryError: It cannot be opened.
+    """
+    if given is None and _KEY_MANAGEMENT not in properties:
+        return None
+    from skerry.encryption import find_key_management
+    from skerry.iceberg.encryption.table_keys import KeyRing
+
+    found = find_key_management(given, properties)
+    return None if found is None else KeyRing(found)
 
 
 def _own(kind: str) -> type[IcebergCatalog]:

@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from skerry.encryption import KeyMetadata
 from skerry.iceberg.manifests.manifest import EntryStatus, FileContent
 from skerry.iceberg.manifests.manifest_list import ManifestFile, decode_manifest_list, resolved_manifests
 from skerry.iceberg.manifests.reader import read_manifest
-from skerry.iceberg.manifests.snapshot_manifests import read_manifests
+from skerry.iceberg.manifests.snapshot_manifests import manifest_list_key, read_manifests
 from skerry.iceberg.metadata.snapshot import Snapshot
 from skerry.iceberg.metadata.state import TableState
 from skerry.iceberg.metadata.statistics_file import PartitionStatisticsFile, StatisticsFile
@@ -23,7 +24,7 @@ from skerry.iceberg.statistics.earlier import earlier_statistics
 from skerry.storage import Storage, file_key, is_within
 from skerry.table.reachability import FileKey
 from skerry.table.table_files import FileKind, TableFile
-from skerry.table.work.tasks import Executor, FileTask
+from skerry.table.work.tasks import Executor
 
 __all__ = [
     "FileReader",
@@ -52,7 +53,22 @@ class ManifestTask:
     storage: Storage = field(repr=False)
 
 
-def read_list(task: FileTask) -> tuple[TableFile, list[ManifestFile]]:
+@dataclass(frozen=True, slots=True)
+class ListTask:
+    """A manifest list to be read; picklable.
+
+    Args:
+        location: Its location.
+        storage: Access to it. It may hold credentials, and so is never printed.
+        key: What decrypts it; None if it is not encrypted.
+    """
+
+    location: str
+    storage: Storage = field(repr=False)
+    key: KeyMetadata | None = None
+
+
+def read_list(task: ListTask) -> tuple[TableFile, list[ManifestFile]]:
     """A manifest list, and the manifests that it names.
 
     Raises:
@@ -60,7 +76,7 @@ def read_list(task: FileTask) -> tuple[TableFile, list[ManifestFile]]:
         NotFoundError: It is missing.
     """
     data = task.storage.read(task.location)
-    manifests = resolved_manifests(task.storage, decode_manifest_list(data, location=task.location))
+    manifests = resolved_manifests(task.storage, decode_manifest_list(data, task.key, location=task.location))
     return TableFile(task.location, FileKind.MANIFEST_LIST, len(data)), manifests
 
 
@@ -70,7 +86,6 @@ def read_live_files(task: ManifestTask) -> list[TableFile]:
     Raises:
         FormatError: The manifest is corrupt.
         NotFoundError: It is missing.
-        UnsupportedError: It is encrypted.
     """
     columns = ("status", "content", "file_path", "file_size_in_bytes")
     table = read_manifest(task.storage, task.manifest, columns).table
@@ -151,13 +166,14 @@ class FileReader:
             NotFoundError: A manifest list is missing.
         """
         every = list(snapshots)
-        named = (snapshot.manifest_list for snapshot in every)
-        locations = list(dict.fromkeys(location for location in named if location is not None))
+        named = {found.manifest_list: found for found in every if found.manifest_list is not None}
+        locations = list(named)
         missing = [location for location in locations if location not in self._lists]
-        tasks = [FileTask(location, self._storage) for location in missing]
+        keys = (manifest_list_key(self._storage, named[location]) for location in missing)
+        tasks = [ListTask(location, self._storage, key) for location, key in zip(missing, keys, strict=True)]
         self._lists.update(zip(missing, self._executor.map(read_list, tasks), strict=True))
         found = [self._lists[location] for location in locations]
-        manifests = {file_key(manifest.manifest_path): manifest for _, named in found for manifest in named}
+        manifests = {file_key(manifest.manifest_path): manifest for _, listed in found for manifest in listed}
         for snapshot in every:
             if snapshot.manifest_list is None:
                 inline = read_manifests(self._storage, snapshot)

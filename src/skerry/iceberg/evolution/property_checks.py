@@ -8,7 +8,9 @@ from typing import Final
 
 import pyarrow as pa
 
+from skerry.errors import UnsupportedError
 from skerry.iceberg.cleaning.expiry import RetentionDefaults
+from skerry.iceberg.encryption.table_keys import KEY_ID
 from skerry.iceberg.manifest_changes import MergePolicy
 from skerry.iceberg.manifests.manifest_list import manifest_codec
 from skerry.iceberg.operations.change_mode import ChangeMode
@@ -48,7 +50,13 @@ def check_properties(
 
     Raises:
         SchemaError: A property has an invalid value; the message names it.
+        UnsupportedError: A table that skerry writes would become an encrypted one.
     """
+    if KEY_ID in properties and before.get(KEY_ID) != properties[KEY_ID]:
+        raise UnsupportedError(
+            f"encrypted tables are read, and not written: {KEY_ID} cannot be set, see docs/encryption.md",
+            rule="Iceberg spec, Encryption Keys",
+        )
     if any(name in properties and before.get(name) != properties[name] for name in _FILE_FORMATS):
         for deletes in (False, True):  # the codec of the new format counts from now on
             FileEncoding.from_properties(properties, deletes=deletes)

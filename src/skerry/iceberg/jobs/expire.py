@@ -60,7 +60,10 @@ def expire_snapshots(
         NotFoundError: A metadata file is missing; nothing was changed.
         SchemaError: An argument or property is invalid, or the table may share files with other tables.
         ConflictError: Other writers won every race; nothing was changed.
+        UnsupportedError: Nothing can be written to the table.
     """
+    if not dry_run:
+        table.state.storage.check_writable(table.state.metadata_folder)
     operation = ExpireSnapshots(int(time.time() * 1000), keep_last, _milliseconds(older_than))
     before = table.refresh() if dry_run else _with_whole_samples(table, operation)
     reader = FileReader(executor or ThreadExecutor(), before.storage)

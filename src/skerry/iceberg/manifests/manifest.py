@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
@@ -68,7 +68,7 @@ class ManifestEntry:
         file_sequence_number: Sequence number of the commit that added the file; None is inherited by added files.
         content: Rows, positions or keys.
         equality_ids: Field ids of the columns that equality deletes compare.
-        key_metadata: How the file is encrypted; None if it is not.
+        key_metadata: What decrypts the file; None if it is not encrypted. It is never printed.
         first_row_id: Row id of the first row (version 3); None is inherited.
         referenced_data_file: The one data file to which all deletes apply; required for deletion vectors.
         content_offset: Where in the file a deletion vector begins.
@@ -82,7 +82,7 @@ class ManifestEntry:
     file_sequence_number: int | None = None
     content: FileContent = FileContent.DATA
     equality_ids: tuple[int, ...] = ()
-    key_metadata: bytes | None = None
+    key_metadata: bytes | None = field(default=None, repr=False)
     first_row_id: int | None = None
     referenced_data_file: str | None = None
     content_offset: int | None = None

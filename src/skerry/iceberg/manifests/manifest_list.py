@@ -18,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from skerry.avro import read_columns, read_header, write_container
+from skerry.encryption import KeyMetadata, decode_gcm_stream
 from skerry.errors import FormatError, SchemaError
 from skerry.iceberg.manifests.avro_schemas import (
     MANIFEST_FILE_FIELDS,
@@ -91,7 +92,7 @@ class ManifestFile:
         existing_rows_count: Rows in the files with status EXISTING; None if unknown.
         deleted_rows_count: Rows in the files with status DELETED; None if unknown.
         partitions: A summary for every field of the spec; empty if unknown or without fields.
-        key_metadata: How the manifest is encrypted; None if it is not.
+        key_metadata: What decrypts the manifest; None if it is not encrypted. It is never printed.
         first_row_id: First row id of its files without one of their own (version 3); None until assigned.
     """
 
@@ -109,7 +110,7 @@ class ManifestFile:
     existing_rows_count: int | None = None
     deleted_rows_count: int | None = None
     partitions: tuple[FieldSummary, ...] = ()
-    key_metadata: bytes | None = None
+    key_metadata: bytes | None = dataclasses.field(default=None, repr=False)
     first_row_id: int | None = None
 
     @property
@@ -254,15 +255,20 @@ def _to_record(manifest: ManifestFile, version: int) -> dict[str, Any]:
 _SUMMARIES = pa.list_(pa.struct([pa.field(field.name, arrow_type(field.type)) for field in SUMMARY_FIELDS]))
 
 
-def read_manifest_list(storage: Storage, location: str) -> list[ManifestFile]:
+def read_manifest_list(storage: Storage, location: str, key: KeyMetadata | None = None) -> list[ManifestFile]:
     """Read the manifest list of a snapshot; see `decode_manifest_list`.
+
+    Args:
+        storage: Access to it.
+        location: The file.
+        key: What decrypts it; None if it is not encrypted.
 
     Raises:
         NotFoundError: There is no such file.
         FormatError: It is not a manifest list, or it is corrupt.
         UnsupportedError: Its version is unknown.
     """
-    return resolved_manifests(storage, decode_manifest_list(storage.read(location), location=location))
+    return resolved_manifests(storage, decode_manifest_list(storage.read(location), key, location=location))
 
 
 def resolved_manifests(storage: Storage, manifests: list[ManifestFile]) -> list[ManifestFile]:
@@ -272,11 +278,14 @@ def resolved_manifests(storage: Storage, manifests: list[ManifestFile]) -> list[
     return [replace(manifest, manifest_path=storage.resolved(manifest.manifest_path)) for manifest in manifests]
 
 
-def decode_manifest_list(data: Any, *, location: str | None = None) -> list[ManifestFile]:
+def decode_manifest_list(
+    data: Any, key: KeyMetadata | None = None, *, location: str | None = None
+) -> list[ManifestFile]:
     """Decode a manifest list.
 
     Args:
         data: The whole file.
+        key: What decrypts it; None if it is not encrypted.
         location: The file, for messages.
 
     Returns:
@@ -288,6 +297,8 @@ def decode_manifest_list(data: Any, *, location: str | None = None) -> list[Mani
 
     Spec: Iceberg spec, Manifest Lists.
     """
+    if key is not None:
+        data = decode_gcm_stream(data, key, location=location)
     check_version(read_header(data, location=location).metadata, location)
     batch = read_columns(data, [field.id for field in MANIFEST_FILE_FIELDS], ignore_missing=True, location=location)
     columns = project(batch, MANIFEST_FILE_FIELDS, {SUMMARIES_ID: _SUMMARIES}, location)

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skerry.avro import read_columns, read_header
+from skerry.encryption import decode_gcm_stream, decode_key_metadata
 from skerry.errors import FormatError, SchemaError, SkerryError, UnsupportedError
 from skerry.iceberg.manifests.avro_schemas import (
     DATA_FILE_FIELDS,
@@ -183,9 +184,8 @@ def read_manifest(storage: Storage, manifest: ManifestFile, columns: Collection[
     Raises:
         NotFoundError: There is no such file.
         FormatError: It is corrupt, or contradicts the manifest list.
-        UnsupportedError: It is encrypted, or its version is unknown.
+        UnsupportedError: Its version, or that of its key metadata, is unknown.
     """
-    _refuse_encrypted(manifest)
     found = decode_manifest(storage.read(manifest.manifest_path), manifest, columns)
     return found if storage.base is None else replace(found, table=_resolved(found.table, storage))
 
@@ -224,7 +224,7 @@ def decode_manifest(data: Any, manifest: ManifestFile, columns: Collection[str] 
     """Decode a manifest.
 
     Args:
-        data: The whole file.
+        data: The whole file, decrypted here if its record has key metadata.
         manifest: Its record in the manifest list; entries inherit from it.
         columns: The requested columns, of `COLUMNS`; None for all.
 
@@ -234,11 +234,13 @@ def decode_manifest(data: Any, manifest: ManifestFile, columns: Collection[str] 
     Raises:
         FormatError: The bytes are not a manifest, are corrupt, or contradict the manifest list.
         SchemaError: A requested column is unknown.
-        UnsupportedError: The manifest is encrypted, or its version is unknown.
+        UnsupportedError: Its version, or that of its key metadata, is unknown.
 
     Spec: Iceberg spec, Manifests.
     """
-    _refuse_encrypted(manifest)
+    if manifest.key_metadata is not None:
+        key = decode_key_metadata(manifest.key_metadata, location=manifest.manifest_path)
+        return _decode_manifest(decode_gcm_stream(data, key, location=manifest.manifest_path), manifest, columns)
     try:
         return _decode_manifest(data, manifest, columns)
     except FormatError as error:
@@ -265,16 +267,12 @@ def _decode_manifest(data: Any, manifest: ManifestFile, columns: Collection[str]
     wanted = _with_dependencies(columns)
     decoded = _decode(data, wanted, location)
     _check(decoded, location)
-    _check_length(data, manifest, decoded)
+    if manifest.key_metadata is None:  # else the length was proven by decrypting it
+        _check_length(data, manifest, decoded)
     _inherit(decoded, manifest)
     names = [name for name in COLUMNS if columns is None or name in columns]
     table = pa.RecordBatch.from_arrays([decoded[name] for name in names], names=names)
     return Manifest(manifest, table, metadata)
-
-
-def _refuse_encrypted(manifest: ManifestFile) -> None:
-    if manifest.key_metadata is not None:
-        raise UnsupportedError("encrypted manifests are not supported", location=manifest.manifest_path)
 
 
 def _with_dependencies(columns: Collection[str] | None) -> set[str]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from skerry.avro import read_header
-from skerry.errors import FormatError
+from skerry.encryption import KeyMetadata
+from skerry.errors import FormatError, UnsupportedError
 from skerry.iceberg.manifests.manifest_list import ManifestFile, read_manifest_list
 from skerry.iceberg.metadata.partition_spec import PartitionSpec
 from skerry.iceberg.metadata.snapshot import Snapshot
 from skerry.iceberg.metadata.table_metadata import TableMetadata
 from skerry.storage import Storage
 
-__all__ = ["inline_manifest", "read_manifests", "spec_of"]
+__all__ = ["inline_manifest", "manifest_list_key", "read_manifests", "spec_of"]
 
 _RULE = "Iceberg spec, Snapshots"
 
@@ -20,14 +21,36 @@ def read_manifests(storage: Storage, snapshot: Snapshot) -> list[ManifestFile]:
 
     Raises:
         NotFoundError: The manifest list is missing, or a manifest that is named in the metadata.
-        FormatError: One of them is corrupt.
-        UnsupportedError: The manifest list's version is unknown.
+        FormatError: One of them is corrupt, or was encrypted with another key.
+        SkerryError: The key management refuses.
+        UnsupportedError: The manifest list's version is unknown; or it is encrypted and there is no key management.
 
     Spec: Iceberg spec, Snapshots: `manifest-list`, `manifests`.
     """
     if snapshot.manifest_list is not None:
-        return read_manifest_list(storage, snapshot.manifest_list)
+        return read_manifest_list(storage, snapshot.manifest_list, manifest_list_key(storage, snapshot))
     return [inline_manifest(storage, storage.resolved(location), snapshot) for location in snapshot.manifests or ()]
+
+
+def manifest_list_key(storage: Storage, snapshot: Snapshot) -> KeyMetadata | None:
+    """What decrypts the manifest list of a snapshot; None if it is not encrypted.
+
+    Raises:
+        FormatError: The table's metadata lacks the key, or it cannot be decrypted.
+        SkerryError: The key management refuses.
+        UnsupportedError: There is no key management in this process.
+
+    Spec: Iceberg spec, Encryption Keys, Snapshots: `key-id`.
+    """
+    if snapshot.key_id is None:
+        return None
+    if storage.keys is None:
+        raise UnsupportedError(
+            "the manifest list is encrypted, and its key is not here: only the process that opened the catalog has it",
+            location=snapshot.manifest_list,
+        )
+    key: KeyMetadata = storage.keys.manifest_list_key(snapshot.key_id)
+    return key
 
 
 def inline_manifest(storage: Storage, location: str, snapshot: Snapshot) -> ManifestFile:

@@ -80,9 +80,12 @@ class TableState:
         return None if self.roots is None else (*self.roots, *self.storage.allowed_locations)
 
     def statistics_file(self, snapshot_id: int) -> StatisticsFile | None:
-        """The statistics file that is registered for a snapshot; one at a forbidden location is ignored."""
+        """The statistics file that is registered for a snapshot; one at a forbidden location is ignored.
+
+        So is an encrypted one: nobody writes them so far.
+        """
         for file in self.metadata.statistics:
-            if file.snapshot_id == snapshot_id:
+            if file.snapshot_id == snapshot_id and file.key_metadata is None:
                 roots = self.readable_roots
                 is_inside = roots is None or any(is_within(root, file.statistics_path) for root in roots)
                 return file if is_inside else None

@@ -37,7 +37,7 @@ from skerry.table.work.read_ahead import WorkPool
 __all__ = ["ChangePlanner", "CommitChanges", "TouchedFile"]
 
 _METRIC_COLUMNS = ("value_counts", "null_value_counts", "nan_value_counts", "lower_bounds", "upper_bounds")
-_DATA_COLUMNS = ("status", "snapshot_id", "partition", "key_metadata", *TASK_COLUMNS, *_METRIC_COLUMNS)
+_DATA_COLUMNS = ("status", "snapshot_id", "partition", *TASK_COLUMNS, *_METRIC_COLUMNS)
 _Choice: TypeAlias = Callable[[pa.RecordBatch], pa.BooleanArray]
 
 
@@ -145,7 +145,7 @@ class ChangePlanner:
             index, "partition", conform_partition(files.column("partition"), spec, file.manifest_path)
         )
         files = files.filter(choose(files))
-        self.planner.check_files(files, "data files" if is_data else "delete files")
+        self.planner.check_locations(files.column("file_path"))
         return FileBatch(spec, files, np.zeros(files.num_rows, bool))
 
     def _live_deletes(self, manifests: Iterable[ManifestFile]) -> DeleteIndex:

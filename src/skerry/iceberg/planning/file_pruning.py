@@ -27,7 +27,7 @@ from skerry.table.predicate import Column, FieldMetrics, Predicate, evaluate
 
 __all__ = ["FILE_COLUMNS", "STEPS", "FilePruner", "Pruned", "ReadManifest", "live_files", "waves"]
 
-FILE_COLUMNS = (*TASK_COLUMNS, "status", "content", "partition", "key_metadata")
+FILE_COLUMNS = (*TASK_COLUMNS, "status", "content", "partition")
 """The columns of manifests that pruning by partition needs."""
 
 STEPS = ("files by partition", "files by bounds")
@@ -56,12 +56,10 @@ class Pruned:
 
     Args:
         batch: The files that remain.
-        key_metadata: Their encryption keys.
         steps: How many files remained, by `STEPS`.
     """
 
     batch: FileBatch
-    key_metadata: pa.Array
     steps: tuple[ScanStep, ...]
 
 
@@ -161,7 +159,7 @@ class FilePruner:
             files = files.filter(pa.array(alive))
             must, keys = must[alive], {key: _only(found, alive) for key, found in keys.items()}
         kept = FileBatch(spec, files.select(["partition", *TASK_COLUMNS]), must, keys)
-        return Pruned(kept, files.column("key_metadata"), (by_partition, by_bounds))
+        return Pruned(kept, (by_partition, by_bounds))
 
     def _judge(
         self,

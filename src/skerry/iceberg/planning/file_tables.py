@@ -36,6 +36,7 @@ _WAVE_FILES: Final = 8192
 """Files whose columns are put together at a time."""
 
 _HIDDEN: Final = ("block_size_in_bytes", "key_metadata")  # the latter may hold a file's key
+_KEY_METADATA: Final = pa.field("key_metadata", pa.binary())
 _FILE_TYPES: Final = {field.name: arrow_type(field.type) for field in DATA_FILE_FIELDS if field.type is not None}
 _FILE_NAMES: Final = (
     "content",
@@ -129,7 +130,8 @@ class FileTables:
 
         Args:
             manifests: The manifests; those that cannot have any are not read.
-            columns: Of `file_fields`, `entry_fields` and `metrics_field`; what the others need is not decoded.
+            columns: Of `file_fields`, `entry_fields` and `metrics_field`; what the others need is not decoded. Readers
+                of the files ask for `key_metadata`, which is never shown.
 
         Raises:
             FormatError: A manifest is corrupt.
@@ -151,7 +153,8 @@ class FileTables:
         return self._table(list(manifests), columns, live=False)
 
     def _table(self, manifests: Sequence[ManifestFile], columns: Sequence[str], *, live: bool) -> pa.Table:
-        fields = {field.name: field for field in (*self.file_fields, *self.entry_fields, self.metrics_field)}
+        known = (*self.file_fields, *self.entry_fields, self.metrics_field, _KEY_METADATA)
+        fields = {field.name: field for field in known}
         batches = [
             pa.RecordBatch.from_arrays(
                 [self._column(wave, fields[name]) for name in columns],

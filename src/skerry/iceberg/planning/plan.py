@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skerry.errors import FormatError, UnsupportedError
+from skerry.errors import FormatError
 from skerry.iceberg.manifests.cache import METRIC_COLUMNS, ManifestCache, shared_cache
 from skerry.iceberg.manifests.file_batch import FileBatch
 from skerry.iceberg.manifests.manifest_list import ManifestContent, ManifestFile
@@ -95,10 +95,10 @@ class ScanPlanner:
             deletes = DeleteIndex((), self.schema)
             return ScanPlan(PlannedFiles((), deletes.files, deletes.assign(()), self.defaults), ())
         named = snapshot.manifests or () if snapshot.manifest_list is None else (snapshot.manifest_list,)
-        self._check_locations(pa.array(named, pa.string()))
+        self.check_locations(pa.array(named, pa.string()))
         manifests = [file for file in read_manifests(self.storage, snapshot) if file.has_live_files]
         kept, dropped = self._prune_manifests(manifests)
-        self._check_locations(pa.array([manifest.manifest_path for manifest in kept], pa.string()))
+        self.check_locations(pa.array([manifest.manifest_path for manifest in kept], pa.string()))
         data = [manifest for manifest in kept if manifest.content is ManifestContent.DATA]
         with WorkPool(self.threads, "plan", is_local=all(map(is_local, named))) as pool:
             young = _young_enough(kept, data)
@@ -144,8 +144,12 @@ class ScanPlanner:
             )
         return self.specs[spec_id]
 
-    def _check_locations(self, locations: pa.Array) -> None:
-        """Refuse files outside the table's folders: metadata from another writer could refer to any location."""
+    def check_locations(self, locations: pa.Array) -> None:
+        """Refuse files outside the table's folders: metadata from another writer could refer to any location.
+
+        Raises:
+            SkerryError: One is there.
+        """
         if self.roots is None:
             return
         inside = np.zeros(len(locations), bool)
@@ -187,30 +191,13 @@ class ScanPlanner:
         result = []
         for wave in waves(read_ahead(pool, read, manifests, _weight, _AHEAD_BYTES)):
             found = pruner.prune(wave, self.spec(wave[0].file.partition_spec_id))
-            files = found.batch.files
-            self.check_files(files.append_column("key_metadata", found.key_metadata), "data files")
+            self.check_locations(found.batch.files.column("file_path"))
             result.append(found)
         return result
 
     def _check_deletes(self, deletes: DeleteIndex, assignment: Assignment) -> None:
-        """Refuse files that cannot or must not be read; delete files only if they are needed."""
-        needed = deletes.files.take(pa.array(np.unique(assignment.rows)))
-        self.check_files(needed, "delete files")
-
-    def check_files(self, files: pa.RecordBatch | pa.Table, what: str) -> None:
-        """Refuse files that cannot or must not be read.
-
-        Args:
-            files: Their `file_path` and `key_metadata`.
-            what: What they are, for the message.
-
-        Raises:
-            SkerryError: One is outside of the table's folders.
-            UnsupportedError: One is encrypted.
-        """
-        if files.column("key_metadata").null_count < files.num_rows:
-            raise UnsupportedError(f"encrypted {what} are not supported", location=self.table)
-        self._check_locations(files.column("file_path"))
+        """Refuse delete files that must not be read, if they are needed."""
+        self.check_locations(deletes.files.column("file_path").take(pa.array(np.unique(assignment.rows))))
 
 
 def _may_climb(locations: pa.Array) -> _Mask:

@@ -40,8 +40,11 @@ TASK_COLUMNS = (
     "sort_order_id",
     "sequence_number",
     "first_row_id",
+    "key_metadata",
 )
 """The columns from which tasks are created, besides `partition`."""
+
+_SHOWN_COLUMNS = tuple(name for name in TASK_COLUMNS if name != "key_metadata")  # it may hold a file's key
 
 _STEP = 512
 """The number of files converted to Python values at a time."""
@@ -153,7 +156,7 @@ class PlannedFiles(Sequence[FileScanTask]):
         partition_fields = _partition_fields(self.batches)
         tables = [_table_of(batch, partition_fields) for batch in self.batches]
         files = pa.concat_tables([_plan_schema(partition_fields).empty_table(), *tables])
-        found = self.deletes.select(list(_DELETE_FILE_COLUMNS)).take(pa.array(self.assignment.rows)).to_struct_array()
+        found = self.deletes.select(list(_SHOWN_DELETE_COLUMNS)).take(pa.array(self.assignment.rows)).to_struct_array()
         offsets = pa.array(self.assignment.offsets.astype(np.int32))
         return files.append_column("deletes", pa.ListArray.from_arrays(offsets, found))
 
@@ -186,6 +189,7 @@ class PlannedFiles(Sequence[FileScanTask]):
             partition=partitions,
             split_offsets=[tuple(splits) if splits else () for splits in columns["split_offsets"]],
             sort_order_id=columns["sort_order_id"],
+            key_metadata=columns["key_metadata"],
         )
         constants: Iterable[Mapping[int, Any]] = itertools.repeat(dict(self.defaults))
         if identity:
@@ -240,6 +244,7 @@ def _delete_files(rows: pa.RecordBatch) -> list[DeleteFile]:
             referenced_data_file=values["referenced_data_file"],
             content_offset=values["content_offset"],
             content_size_bytes=values["content_size_in_bytes"],
+            key_metadata=values["key_metadata"],
         )
         for values in rows.to_pylist()
     ]
@@ -262,7 +267,9 @@ _DELETE_FILE_COLUMNS = (
     "referenced_data_file",
     "content_offset",
     "content_size_in_bytes",
+    "key_metadata",
 )
+_SHOWN_DELETE_COLUMNS = _DELETE_FILE_COLUMNS[:-1]
 
 
 # As columns ----------------------------------------------------------------------------------------------------------
@@ -286,7 +293,7 @@ def _partition_fields(batches: Sequence[FileBatch]) -> list[pa.Field]:
 
 def _plan_schema(partition_fields: Sequence[pa.Field]) -> pa.Schema:
     types = {field.name: arrow_type(field.type) for field in (*ENTRY_FIELDS, *DATA_FILE_FIELDS) if field.type}
-    fields = [pa.field(name, types[name]) for name in TASK_COLUMNS]
+    fields = [pa.field(name, types[name]) for name in _SHOWN_COLUMNS]
     own = [
         pa.field("spec_id", pa.int32()),
         pa.field("partition", pa.struct(partition_fields)),
@@ -310,5 +317,5 @@ def _table_of(batch: FileBatch, partition_fields: Sequence[pa.Field]) -> pa.Tabl
         else pa.Array.from_buffers(pa.struct([]), len(partition), [None], children=[]),
         pa.array(batch.matches_all),
     ]
-    task_columns = [files.column(name) for name in TASK_COLUMNS]
+    task_columns = [files.column(name) for name in _SHOWN_COLUMNS]
     return pa.Table.from_arrays([*task_columns, *own], schema=_plan_schema(partition_fields))

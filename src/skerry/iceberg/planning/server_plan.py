@@ -146,7 +146,7 @@ class _ServerPlan:
             ],
             schema=DELETE_TYPES,
         )
-        self._planner.check_files(deletes, "delete files")
+        self._planner.check_locations(deletes.column("file_path"))
         paths = [path for batch in batches for path in batch.files.column("file_path").to_pylist()]
         found = [self._deletes_of[path] for path in paths]
         offsets = np.concatenate([[0], np.cumsum([len(rows) for rows in found])]).astype(np.int64)
@@ -233,7 +233,7 @@ class _ServerPlan:
             reader = self._partitions[spec_id]
             partition = reader.column([file["partition"] for file in files])
             entries = columns_of_files(files, (*FILE_COLUMNS, *METRIC_COLUMNS), partition)
-            self._planner.check_files(entries, "data files")
+            self._planner.check_locations(entries.column("file_path"))
             manifest = ManifestFile("the server's plan", 0, spec_id)
             found.append(pruner.prune([ReadManifest(manifest, entries)], reader.spec))
         return found

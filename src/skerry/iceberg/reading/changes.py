@@ -375,7 +375,14 @@ def _key_deletes(task: FileScanTask) -> frozenset[str]:
 def _parts_with(reader: RowReader, task: FileScanTask, positions: _Positions) -> Iterable[FileScanTask]:
     """The parts of a file that contain some positions; adjacent parts are merged."""
     file = task.data_file
-    parts = open_stored(reader.storage, file.location, file.file_format, reader.read_schema, reader.names).parts
+    parts = open_stored(
+        reader.storage,
+        file.location,
+        file.file_format,
+        reader.read_schema,
+        reader.names,
+        key_metadata=file.key_metadata,
+    ).parts
     bounds = [np.searchsorted(positions, [part.first_row, part.first_row + part.row_count]) for part in parts]
     needed = [bool(stop > start) for start, stop in bounds]
     for number, part in enumerate(parts):

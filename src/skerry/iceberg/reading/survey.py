@@ -40,7 +40,14 @@ _NAME = "row groups by statistics"
 
 def _survey(reader: RowReader, task: FileScanTask) -> ScanStep:
     data_file = task.data_file
-    file = open_stored(reader.storage, data_file.location, data_file.file_format, reader.read_schema, reader.names)
+    file = open_stored(
+        reader.storage,
+        data_file.location,
+        data_file.file_format,
+        reader.read_schema,
+        reader.names,
+        key_metadata=data_file.key_metadata,
+    )
     end = data_file.file_size_bytes if task.end_byte is None else task.end_byte
     within = np.array([task.start_byte <= part.offset < end for part in file.parts], bool)
     rows = np.array([part.row_count for part in file.parts], np.int64)

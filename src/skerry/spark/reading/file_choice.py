@@ -96,7 +96,7 @@ class FileChoice:
         has_changed, ids = self.has_changed, all_ids(self.schema)
         for number, task in enumerate(tasks):
             file = task.data_file
-            if file.file_format != "parquet" or task.deletes or name(file.location).startswith(("_", ".")):
+            if _is_never_native(task):
                 others[number] = task
                 continue
             stored = known[file.location].column_sizes if file.location in known else {}
@@ -113,6 +113,13 @@ class FileChoice:
         footer, _ = read_footer(self.storage, task.data_file.location, file_size=task.data_file.file_size_bytes)
         stored = pq.read_metadata(pa.BufferReader(footer)).schema.to_arrow_schema()
         return has_ids(stored) and _fits_fields(list(stored), list(self.schema), task.constants.keys())
+
+
+def _is_never_native(task: FileScanTask) -> bool:
+    """Whether Spark's reader cannot read a file, whatever is in it."""
+    file = task.data_file
+    is_parquet = file.file_format == "parquet" and file.key_metadata is None
+    return not is_parquet or bool(task.deletes) or name(file.location).startswith(("_", "."))
 
 
 def agrees(old: Iterable[pa.Field], new: Iterable[pa.Field], *, is_nested: bool = False) -> bool:

@@ -13,6 +13,7 @@ import pyarrow as pa
 from skerry.avro import read_batches, read_header
 from skerry.avro.container import decode_blocks
 from skerry.avro.schema import record_of
+from skerry.encryption import KeyMetadata, decode_gcm_stream
 from skerry.errors import UnsupportedError
 from skerry.storage import Storage
 from skerry.table.files.evolution import NameMapping, identify, top_level, with_ids
@@ -26,10 +27,14 @@ _MEMORY_PER_BYTE = 4
 """Roughly how much larger the rows are in memory, including the file itself."""
 
 
-def open_avro(storage: Storage, location: str, wanted: pa.Schema, names: NameMapping | None) -> StoredFile:
+def open_avro(
+    storage: Storage, location: str, wanted: pa.Schema, names: NameMapping | None, key: KeyMetadata | None = None
+) -> StoredFile:
     """Read a file; see `skerry.table.files.parquet_file.open_parquet`."""
     with reading(location, "avro"):
         data = storage.read(location)
+        if key is not None:
+            data = decode_gcm_stream(data, key, location=location)
         header = read_header(data, location=location)
         record = record_of(header.schema)
         if record is None:

@@ -30,6 +30,7 @@ class DataFile:
         upper_bounds: Upper bound by field id, in the same form.
         split_offsets: Byte offsets at which readers may split the file (row-group starts), ascending.
         sort_order_id: Sort order that the rows obey, None if none.
+        key_metadata: What decrypts the file, for a reader; None if it is not encrypted. It is never printed.
     """
 
     location: str
@@ -46,6 +47,7 @@ class DataFile:
     upper_bounds: dict[int, bytes] = field(default_factory=dict)
     split_offsets: tuple[int, ...] = ()
     sort_order_id: int | None = None
+    key_metadata: bytes | None = field(default=None, repr=False)
 
 
 class DeleteKind(Enum):
@@ -74,6 +76,7 @@ class DeleteFile:
         referenced_data_file: The one data file that all deletes belong to; None if there may be several.
         content_offset: Offset of a `VECTOR` in the file.
         content_size_bytes: Its length.
+        key_metadata: What decrypts the file; None if it is not encrypted. It is never printed.
     """
 
     kind: DeleteKind
@@ -86,6 +89,7 @@ class DeleteFile:
     referenced_data_file: str | None = None
     content_offset: int | None = None
     content_size_bytes: int | None = None
+    key_metadata: bytes | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from skerry.encryption import KeyMetadata
 from skerry.errors import UnsupportedError
 from skerry.parquet import FileMetadata, decode_metadata, is_encrypted, read_arrow_metadata, read_footer
 from skerry.storage import Storage
@@ -40,7 +41,9 @@ _STREAM_BYTES = 1 << 18
 _TRAILER_BYTES = 8  # length of the footer, and magic
 
 
-def open_parquet(storage: Storage, location: str, wanted: pa.Schema, names: NameMapping | None) -> _ParquetFile:
+def open_parquet(
+    storage: Storage, location: str, wanted: pa.Schema, names: NameMapping | None, key: KeyMetadata | None = None
+) -> _ParquetFile:
     """Read a file's footer.
 
     Args:
@@ -48,20 +51,28 @@ def open_parquet(storage: Storage, location: str, wanted: pa.Schema, names: Name
         location: The file.
         wanted: The columns to read, with field ids; top-level ones of a dictionary type are read as dictionaries.
         names: Field ids by name, for a file without ids; None refuses such a file.
+        key: What decrypts an encrypted file.
 
     Raises:
-        FormatError: The file is corrupt.
+        FormatError: The file is corrupt; or the key is another file's.
         NotFoundError: It is missing.
         SchemaError: It has no field ids, and there is no name mapping.
-        UnsupportedError: It is encrypted, or PyArrow does not read it.
+        UnsupportedError: It is encrypted and there is no key, or PyArrow does not read it.
     """
     with reading(location, "parquet"):
-        footer, file_size = read_footer(storage, location)
-        if is_encrypted(memoryview(footer)[:-_TRAILER_BYTES]):
-            raise UnsupportedError("the file is encrypted", location=location)
-        metadata, sound = read_arrow_metadata(footer)
         source = storage.arrow_file(location)
-        stored = pq.ParquetFile(source, metadata=metadata).schema_arrow
+        decryption = None if key is None else _decryption_of(key)
+        footer, file_size = b"", 0
+        if decryption is None:
+            footer, file_size = read_footer(storage, location)
+            if is_encrypted(memoryview(footer)[:-_TRAILER_BYTES]):
+                raise UnsupportedError("the file is encrypted", location=location)
+            metadata, sound = read_arrow_metadata(footer)
+        else:
+            metadata = pq.ParquetFile(source, decryption_properties=decryption).metadata
+            # nobody without the key can have changed the footer
+            sound = np.ones((metadata.num_row_groups, metadata.num_columns), np.bool_)
+        stored = pq.ParquetFile(source, metadata=metadata, decryption_properties=decryption).schema_arrow
         if count_leaves(stored) != metadata.num_columns:
             raise UnsupportedError(
                 f"the file has {metadata.num_columns} columns, {count_leaves(stored)} of them understood",
@@ -73,9 +84,12 @@ def open_parquet(storage: Storage, location: str, wanted: pa.Schema, names: Name
         unneeded = empty_values(metadata, schema, wanted)
         matched = [match for match in match_leaves(schema, wanted) if match[0] not in unneeded]
         units = plan_units(metadata.schema, matched)
+        if units.nanoseconds and decryption is not None:
+            raise UnsupportedError("timestamps of type INT96 are not read from encrypted files", location=location)
         return _ParquetFile(
             location=location,
             source=source,
+            decryption=decryption,
             metadata=metadata,
             sound=sound,
             schema=schema,
@@ -87,6 +101,13 @@ def open_parquet(storage: Storage, location: str, wanted: pa.Schema, names: Name
             dictionaries=tuple(_dictionaries(schema, wanted)),
             parts=tuple(_parts(metadata, [leaf for leaf, _ in matched])),
         )
+
+
+def _decryption_of(key: KeyMetadata) -> Any:
+    """PyArrow's form of a file's key."""
+    from pyarrow.parquet.encryption import create_decryption_properties
+
+    return create_decryption_properties(key.key, aad_prefix=key.aad_prefix or None)
 
 
 def _dictionaries(schema: pa.Schema, wanted: pa.Schema) -> Iterator[str]:
@@ -126,6 +147,7 @@ class _ParquetFile:
         location: The file.
         storage: Access to it.
         source: The file that PyArrow reads from.
+        decryption: How PyArrow decrypts it; None if it is not encrypted.
         metadata: The footer.
         sound: Whether the statistics of a column chunk are valid, bool[row_groups, columns].
         schema: All its columns with field ids.
@@ -140,6 +162,7 @@ class _ParquetFile:
     location: str
     storage: Storage
     source: Any
+    decryption: Any
     metadata: pq.FileMetaData
     sound: npt.NDArray[np.bool_]
     schema: pa.Schema
@@ -199,6 +222,7 @@ class _ParquetFile:
         parquet = pq.ParquetFile(
             self.source,
             metadata=self.metadata,
+            decryption_properties=self.decryption,
             read_dictionary=self.dictionaries,
             coerce_int96_timestamp_unit=unit,
             # one request for all columns of the row group

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skerry.encryption import decode_key_metadata, read_gcm_range
 from skerry.errors import FormatError, SchemaError
 from skerry.puffin.deletion_vector import decode_deletion_vector
 from skerry.storage import Storage, is_relative
@@ -30,7 +31,7 @@ from skerry.table.predicate import Column
 from skerry.table.rows.schema import FIELD_ID_KEY
 from skerry.table.work.read_ahead import SharedCache
 
-__all__ = ["RowDeletes", "deleted_positions", "distinct_positions", "read_positions"]
+__all__ = ["RowDeletes", "deleted_positions", "distinct_positions", "read_positions", "read_vector"]
 
 _Positions: TypeAlias = npt.NDArray[np.int64]
 
@@ -82,6 +83,28 @@ def read_positions(storage: Storage, delete: DeleteFile) -> dict[str, _Positions
         for path, positions in file.read(part).items():
             found.setdefault(path, []).append(positions)
     return {path: distinct_positions(*parts) for path, parts in found.items()}
+
+
+def read_vector(storage: Storage, delete: DeleteFile) -> _Positions:
+    """All rows that a deletion vector deletes.
+
+    Raises:
+        FormatError: The vector is corrupt, or not where it should be.
+        NotFoundError: Its file is missing.
+    """
+    offset, size = delete.content_offset, delete.content_size_bytes
+    if offset is None or size is None or offset < 0 or not 0 <= size <= delete.file_size_bytes - offset:
+        raise FormatError(
+            f"a deletion vector of {size} bytes at {offset} in a file of {delete.file_size_bytes}",
+            location=delete.location,
+            rule="Iceberg spec, Deletion Vectors",
+        )
+    if delete.key_metadata is None:
+        blob = storage.read_range(delete.location, offset, size)
+    else:
+        key = decode_key_metadata(delete.key_metadata, location=delete.location)
+        blob = read_gcm_range(storage, delete.location, key, offset, size)
+    return decode_deletion_vector(blob, cardinality=delete.record_count, location=delete.location, offset=offset)
 
 
 def distinct_positions(*parts: _Positions) -> _Positions:
@@ -148,18 +171,7 @@ class RowDeletes:
                 rule="Iceberg spec, Deletion Vectors",
             )
         key = (delete.location, delete.content_offset)
-        return self._cache.get(key, lambda: self._read_vector(delete), lambda positions: positions.nbytes)
-
-    def _read_vector(self, delete: DeleteFile) -> _Positions:
-        offset, size = delete.content_offset, delete.content_size_bytes
-        if offset is None or size is None or offset < 0 or not 0 <= size <= delete.file_size_bytes - offset:
-            raise FormatError(
-                f"a deletion vector of {size} bytes at {offset} in a file of {delete.file_size_bytes}",
-                location=delete.location,
-                rule="Iceberg spec, Deletion Vectors",
-            )
-        blob = self._storage.read_range(delete.location, offset, size)
-        return decode_deletion_vector(blob, cardinality=delete.record_count, location=delete.location, offset=offset)
+        return self._cache.get(key, lambda: read_vector(self._storage, delete), lambda positions: positions.nbytes)
 
     def _of_file(self, delete: DeleteFile, data_file: str) -> Iterator[_Positions]:
         if delete.referenced_data_file not in (None, data_file):
@@ -218,7 +230,7 @@ class RowDeletes:
         return prune(self._columns, ids)
 
     def _read_keys(self, delete: DeleteFile, schema: pa.Schema) -> pa.Table:
-        file = open_stored(self._storage, delete.location, delete.file_format, schema, self._names)
+        file = _open(self._storage, delete, schema, self._names)
         batches = []
         with reading(delete.location, delete.file_format):
             for part in file.parts:
@@ -228,6 +240,11 @@ class RowDeletes:
                         raise SchemaError(f"the delete file lacks the columns {sorted(missing)} that it compares")
                     batches.append(plan_conversion(batch.schema, schema)(batch))
         return pa.Table.from_batches(batches, schema=schema)
+
+
+def _open(storage: Storage, delete: DeleteFile, columns: pa.Schema, names: NameMapping | None) -> StoredFile:
+    key_metadata = delete.key_metadata
+    return open_stored(storage, delete.location, delete.file_format, columns, names, key_metadata=key_metadata)
 
 
 def _table_size(rows: pa.Table) -> int:
@@ -273,7 +290,7 @@ class _PositionFile:
 
 
 def _open_positions(storage: Storage, delete: DeleteFile) -> _PositionFile:
-    file = open_stored(storage, delete.location, delete.file_format, _POSITION_SCHEMA, _POSITION_NAMES)
+    file = _open(storage, delete, _POSITION_SCHEMA, _POSITION_NAMES)
     metrics = file.metrics(Column(_FILE_PATH, ("file_path",), pa.string()))
     unknown = (None,) * len(file.parts)
     lower, upper = unknown, unknown

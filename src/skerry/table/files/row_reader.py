@@ -222,7 +222,14 @@ class RowReader:
             columns = merge_columns(columns, compared.schema)
         if not keys:
             columns = only_paths(columns, self.schema, self.predicate)
-        file = open_stored(self.storage, data_file.location, data_file.file_format, columns, self.names)
+        file = open_stored(
+            self.storage,
+            data_file.location,
+            data_file.file_format,
+            columns,
+            self.names,
+            key_metadata=data_file.key_metadata,
+        )
         check_row_count(file.row_count, data_file.record_count, data_file.location)
         opened = _OpenTask(task, file, columns, _constants(task), keys)
         verdict = self._judge(task, file)

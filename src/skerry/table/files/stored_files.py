@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
+from skerry.encryption import KeyMetadata, decode_key_metadata
 from skerry.errors import UnsupportedError
 from skerry.storage import Storage
 from skerry.table.files.avro_file import open_avro
@@ -29,16 +30,31 @@ _OPEN: dict[str, Callable[[Storage, str, pa.Schema, NameMapping | None], StoredF
     "avro": open_avro,
     "amudai": _open_amudai,
 }
+_OPEN_ENCRYPTED: dict[str, Callable[[Storage, str, pa.Schema, NameMapping | None, KeyMetadata], StoredFile]] = {
+    "parquet": open_parquet,
+    "avro": open_avro,
+}
 
 
 def open_stored(
-    storage: Storage, location: str, file_format: str, wanted: pa.Schema, names: NameMapping | None
+    storage: Storage,
+    location: str,
+    file_format: str,
+    wanted: pa.Schema,
+    names: NameMapping | None,
+    *,
+    key_metadata: bytes | None = None,
 ) -> StoredFile:
     """Open a file; see `skerry.table.files.parquet_file.open_parquet`.
 
     Raises:
-        UnsupportedError: Its format cannot be read.
+        UnsupportedError: Its format cannot be read, or not if it is encrypted.
     """
+    if key_metadata is not None:
+        decrypted = _OPEN_ENCRYPTED.get(file_format)
+        if decrypted is None:
+            raise UnsupportedError(f"encrypted {file_format} files are not supported", location=location)
+        return decrypted(storage, location, wanted, names, decode_key_metadata(key_metadata, location=location))
     opened = _OPEN.get(file_format)
     if opened is None:
         raise UnsupportedError(f"reading {file_format} files is not supported", location=location)

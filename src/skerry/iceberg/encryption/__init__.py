@@ -1,0 +1,1 @@
+"""Encrypted tables: from the key management to the key of a manifest list."""

@@ -1,0 +1,135 @@
+"""The keys of an encrypted table.
+
+The key management unwraps key-encryption keys, these decrypt the key metadata of manifest lists. Manifest lists contain
+that of manifests, and manifests that of data and delete files.
+
+Spec: Iceberg spec, Encryption Keys; docs/encryption.md, Keys in the metadata.
+"""
+
+from __future__ import annotations
+
+import base64
+import threading
+import time
+from collections.abc import Mapping
+from typing import Final
+
+from skerry.encryption import KeyManagement, KeyMetadata, decode_key_metadata, decrypt, unwrap_key
+from skerry.errors import FormatError, SkerryError, UnsupportedError
+from skerry.iceberg.metadata.table_metadata import EncryptedKey, TableMetadata
+
+__all__ = ["KEY_ID", "KeyRing", "TableKeys", "is_encrypted"]
+
+KEY_ID: Final = "encryption.key-id"
+"""The table property that names the table's key in the key management."""
+_TIMESTAMP: Final = "KEY_TIMESTAMP"
+_KEPT_SECONDS: Final = 3600.0
+_RULE: Final = "Iceberg spec, Encryption Keys"
+
+
+def is_encrypted(metadata: TableMetadata) -> bool:
+    """Whether any file of a table may be encrypted."""
+    return (
+        KEY_ID in metadata.properties
+        or bool(metadata.encryption_keys)
+        or any(snapshot.key_id is not None for snapshot in metadata.snapshots)
+    )
+
+
+class KeyRing:
+    """Unwrapped key-encryption keys of a catalog's tables, each asked for once an hour. Safe to use from many threads.
+
+    Args:
+        key_management: Who unwraps them.
+    """
+
+    def __init__(self, key_management: KeyManagement) -> None:
+        self.key_management = key_management
+        self._kept: dict[tuple[str, bytes], tuple[bytes, float]] = {}
+        self._lock = threading.Lock()
+
+    def unwrap(self, wrapped: bytes, key_id: str) -> bytes:
+        """A key, unwrapped by the key management or earlier.
+
+        Raises:
+            SkerryError: The key management refuses.
+        """
+        with self._lock:
+            key, until = self._kept.get((key_id, wrapped), (b"", 0.0))
+        if until < time.monotonic():
+            key = unwrap_key(self.key_management, wrapped, key_id)
+            with self._lock:
+                self._kept[key_id, wrapped] = key, time.monotonic() + _KEPT_SECONDS
+        return key
+
+    def __repr__(self) -> str:
+        return f"KeyRing({type(self.key_management).__name__})"
+
+
+class TableKeys:
+    """What decrypts the manifest lists of one state of a table. It is never printed nor pickled.
+
+    Args:
+        table: The table's name, for messages.
+        metadata: The state.
+        ring: Who unwraps keys; None if nobody does.
+    """
+
+    def __init__(self, table: str, metadata: TableMetadata, ring: KeyRing | None) -> None:
+        self._table = table
+        self._table_key_id = metadata.properties.get(KEY_ID)
+        self._keys: Mapping[str, EncryptedKey] = {key.key_id: key for key in metadata.encryption_keys}
+        self._ring = ring
+
+    def manifest_list_key(self, key_id: str) -> KeyMetadata:
+        """The key of a manifest list.
+
+        Args:
+            key_id: What its snapshot calls it.
+
+        Raises:
+            FormatError: The metadata lacks it, or it cannot be decrypted.
+            SkerryError: The key management refuses.
+            UnsupportedError: There is no key management.
+
+        Spec: Iceberg spec, Encryption Keys, Snapshots: `key-id`; docs/encryption.md, Keys in the metadata.
+        """
+        if self._ring is None:
+            raise UnsupportedError(
+                f"the table is encrypted with key {self._table_key_id!r}: reading it needs a key management, "
+                "connect(…, key_management=…)",
+                location=self._table,
+                rule=_RULE,
+            )
+        found = self._key(key_id)
+        wrapping = self._key(found.encrypted_by_id)
+        if wrapping.encrypted_by_id is None or wrapping.encrypted_by_id != self._table_key_id:
+            raise self._malformed(f"key {wrapping.key_id!r} is not encrypted with the table's key")
+        timestamp = (wrapping.properties or {}).get(_TIMESTAMP)
+        if timestamp is None:
+            raise self._malformed(f"key {wrapping.key_id!r} lacks its {_TIMESTAMP}")
+        try:
+            key = self._ring.unwrap(self._bytes(wrapping), wrapping.encrypted_by_id)
+            return decode_key_metadata(decrypt(key, self._bytes(found), timestamp.encode()))
+        except SkerryError as error:
+            error.message = f"the key of a manifest list cannot be found: {error.message}"
+            error.location = error.location or self._table
+            raise
+
+    def _key(self, key_id: str | None) -> EncryptedKey:
+        found = None if key_id is None else self._keys.get(key_id)
+        if found is None:
+            raise self._malformed(f"the metadata has no key {key_id!r}")
+        return found
+
+    def _bytes(self, key: EncryptedKey) -> bytes:
+        try:
+            return base64.b64decode(key.encrypted_key_metadata, validate=True)
+        except ValueError:
+            raise self._malformed(f"key {key.key_id!r} is not Base64") from None
+
+    def _malformed(self, problem: str) -> FormatError:
+        return FormatError(problem, location=self._table, rule=_RULE)
+
+    def __repr__(self) -> str:
+        return f"TableKeys({self._table!r})"
