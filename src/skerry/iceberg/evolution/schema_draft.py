@@ -353,6 +353,11 @@ class SchemaDraft:
                 f"column {_written(path)!r}: defaults need format version {_VERSION_WITH_DEFAULTS}, the table has "
                 f"{self._version}; upgrade it first"
             )
+        if isinstance(type_, StructType | ListType | MapType):
+            raise UnsupportedError(
+                f"column {_written(path)!r}: a column of type {type_} cannot have a default: Iceberg Java (1.12) does "
+                "not open such a table; give defaults to the fields of structs"
+            )
         if not type_.is_primitive or isinstance(type_, UnknownType | GeometryType | GeographyType):
             raise SchemaError(f"column {_written(path)!r}: a column of type {type_} cannot have a default")
         return checked_default(type_, value, _written(path))

@@ -10,6 +10,7 @@ Spec: Iceberg spec, Schemas and Data Types, Appendix E (the version that added a
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 from collections.abc import Callable, Sequence
@@ -46,12 +47,12 @@ from skerry.iceberg.metadata.types import (
     UUIDType,
     VariantType,
 )
+from skerry.table.rows.default_arrays import encode_default
 from skerry.table.rows.schema import FIELD_ID_KEY, WRITE_DEFAULT_KEY, is_list, nearest
-from skerry.table.rows.values import encode_value
 from skerry.variant import VARIANT, is_variant
 from skerry.wkb import PLANAR, Shapes, marked, shapes_of, shapes_type
 
-__all__ = ["DOC_KEY", "readable_columns", "to_arrow_schema", "to_arrow_type", "to_iceberg_schema", "to_iceberg_type"]
+__all__ = ["DOC_KEY", "to_arrow_schema", "to_arrow_type", "to_iceberg_schema", "to_iceberg_type"]
 
 DOC_KEY = b"doc"
 """Metadata key of a field's documentation (the one PyIceberg uses)."""
@@ -120,20 +121,6 @@ def to_arrow_schema(schema: Schema) -> pa.Schema:
     return pa.schema([_to_arrow_field(field, (field.name,)) for field in schema.fields])
 
 
-def readable_columns(schema: Schema) -> Schema:
-    """A schema without the columns whose type has no Arrow counterpart."""
-
-    def is_readable(field: NestedField) -> bool:
-        try:
-            to_arrow_type(field.field_type)
-        except UnsupportedError:
-            return False
-        return True
-
-    fields = [field for field in schema.fields if is_readable(field)]
-    return schema if len(fields) == len(schema.fields) else Schema(*fields, schema_id=schema.schema_id)
-
-
 def to_arrow_type(type_: IcebergType, *, path: tuple[str, ...] = ()) -> pa.DataType:
     """The Arrow type of an Iceberg type, with ids on nested fields.
 
@@ -165,9 +152,9 @@ def _to_arrow_field(field: NestedField, path: tuple[str, ...]) -> pa.Field:
     if field.doc is not None:
         metadata[DOC_KEY] = field.doc.encode()
     if field.write_default is not None:
-        if not field.field_type.is_primitive:
-            raise UnsupportedError(f"{_column(path)}default values of nested types are not supported")
-        metadata[WRITE_DEFAULT_KEY] = encode_value(type_, field.write_default)
+        typed = pa.field(field.name, type_, nullable=not field.required)
+        with contextlib.suppress(SchemaError):  # an invalid default of others: null for a required field of a struct
+            metadata[WRITE_DEFAULT_KEY] = encode_default(typed, field.write_default)
     found = pa.field(field.name, type_, nullable=not field.required, metadata=metadata)
     shapes = _shapes(field.field_type)
     return found if shapes is None else marked(found, shapes)

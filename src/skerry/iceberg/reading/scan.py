@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from skerry.errors import FormatError, NotFoundError, UnsupportedError
 from skerry.iceberg.metadata import name_mapping
-from skerry.iceberg.metadata.arrow_schema import readable_columns, to_arrow_schema
+from skerry.iceberg.metadata.arrow_schema import to_arrow_schema
 from skerry.iceberg.metadata.name_mapping import MappedField
 from skerry.iceberg.metadata.schema import Schema, index_by_id
 from skerry.iceberg.metadata.snapshot import Snapshot, SnapshotRefType
@@ -84,11 +84,6 @@ class Scan(TableScan):
         self._snapshot = snapshot
         self._server = server
         self._at_snapshot = at_snapshot
-        # a column of an unsupported type is refused only when it is requested; the others can be read
-        if columns is not None and (readable := readable_columns(schema)) is not schema:
-            refused = {field.name for field in schema.fields}.difference(field.name for field in readable.fields)
-            if not any(str(name).split(".")[0] in refused for name in columns):
-                schema = readable
         self._iceberg_schema = schema
         self._limit = checked_limit(limit)
         self._threads = threads or default_threads()
@@ -399,7 +394,7 @@ def _with_dropped_columns(schema: pa.Schema, history: Sequence[Schema]) -> pa.Sc
     """All columns that a table has or had: equality deletes still compare columns that were dropped since."""
     for old in sorted(history, key=lambda old: old.schema_id, reverse=True):
         if not index_by_id(old).keys() <= all_ids(schema):
-            schema = merge_columns(schema, to_arrow_schema(readable_columns(old)))
+            schema = merge_columns(schema, to_arrow_schema(old))
     return schema
 
 

@@ -9,8 +9,8 @@ Spec: docs/formats/samples.md § 1; Puffin spec, File structure; Iceberg spec, T
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -132,12 +132,23 @@ def _as_columns_are_now(state: TableState, groups: GroupSamples, pieces: SampleP
     from skerry.iceberg.reading.scan import column_defaults
 
     defaults = column_defaults(state.metadata.schema())
+    # the values that defaults of structs have for their fields
+    inside = {number for value in defaults.values() if isinstance(value, tuple) for number in _ids_within(value)}
     for leaf in added:
-        if leaf.field_id in defaults and len(leaf.path) > 1:
+        if len(leaf.path) > 1 and (leaf.field_id in defaults or leaf.field_id in inside):
             continue  # a default in a struct only applies where the struct is not null, which is unknown here
         value = _sample_of_default(leaf, defaults).compact
         kept = kept.with_column(leaf.field_id, [value if group.row_count else EMPTY_SKETCH for group in kept.groups])
     return kept
+
+
+def _ids_within(value: tuple[Any, ...]) -> Iterator[int]:
+    """The first members of pairs in a default, at every depth: among them are the field ids of structs."""
+    for part in value:
+        if isinstance(part, tuple):
+            if part and isinstance(part[0], int):
+                yield part[0]
+            yield from _ids_within(part)
 
 
 def _sample_of_default(leaf: Leaf, defaults: Mapping[int, object]) -> Sample:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import datetime
 import functools
+import itertools
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -31,9 +33,9 @@ from pyspark.sql.types import (
 from skerry.spark.runtime.failures import refuse
 from skerry.spark.runtime.jvm import Jvm
 from skerry.spark.schema import FIELD_ID_KEY, to_arrow_schema, to_spark_type, written_by_spark
+from skerry.table.rows.default_arrays import decode_default
 from skerry.table.rows.incoming import conform
 from skerry.table.rows.schema import WRITE_DEFAULT_KEY, empty_batch, field_id
-from skerry.table.rows.values import decode_values
 from skerry.variant import is_variant
 
 __all__ = ["check_frame", "check_values", "conform_frame"]
@@ -189,10 +191,22 @@ class _Conversion:
 
 def _fill(target: pa.Field) -> Column:
     default = (target.metadata or {}).get(WRITE_DEFAULT_KEY)
-    value = None if default is None else decode_values(target.type, pa.array([default], pa.binary()))[0].as_py()
+    value = None if default is None else decode_default(target.type, default)[0].as_py()
+    return _literal(target.type, value).cast(to_spark_type(target.type))
+
+
+def _literal(type_: pa.DataType, value: Any) -> Column:
+    if value is None:
+        return sf.lit(None)
+    if pa.types.is_struct(type_):
+        return sf.struct(*[_literal(child.type, value[child.name]).alias(child.name) for child in type_])
+    if pa.types.is_map(type_):
+        pairs = [(_literal(type_.key_type, key), _literal(type_.item_type, item)) for key, item in value]
+        return sf.create_map(*itertools.chain.from_iterable(pairs))
+    if pa.types.is_list(type_):
+        return sf.array(*[_literal(type_.value_type, item) for item in value])
     # a time as text: Python's own time zone would take part otherwise
-    literal = value.isoformat() if isinstance(value, datetime.date) else value
-    return sf.lit(literal).cast(to_spark_type(target.type))
+    return sf.lit(value.isoformat() if isinstance(value, datetime.date) else value)
 
 
 # Conversions that may change a value, which then ends the job -------------------------------------------------------

@@ -13,9 +13,10 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from skerry.errors import SchemaError, UnsupportedError
+from skerry.errors import SchemaError
 from skerry.table.files.variant_paths import paths_of, positions_of
 from skerry.table.predicate.arrow import arrow_storage
+from skerry.table.rows.default_arrays import nested_default, repeated
 from skerry.table.rows.nested_arrays import convert_elements, convert_entries
 from skerry.table.rows.schema import FIELD_ID_KEY, is_list
 from skerry.table.rows.values import is_uuid
@@ -407,14 +408,13 @@ def _is_same(source: pa.Field, target: pa.Field) -> bool:
 
 def _plan_missing(target: pa.Field, path: _Path, constants: Mapping[int, Any]) -> _Convert:
     value = constants.get(_id(target) or 0)
-    if isinstance(value, list | dict):
-        raise UnsupportedError(
-            f"column {'.'.join(path)!r} is missing from the file, and default values of nested types are not supported"
-        )
     if value is None and not target.nullable:
         raise SchemaError(f"required column {'.'.join(path)!r} is missing from the file and has no default")
     if value is None:
         return lambda array: pa.nulls(len(array), target.type)
+    if pa.types.is_nested(target.type):
+        default = nested_default(target, value, constants)
+        return lambda array: repeated(default, len(array))
     scalar = pa.scalar(value, arrow_storage(target.type))
     return lambda array: _cast(pa.repeat(scalar, len(array)), target.type)
 

@@ -17,10 +17,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skerry.errors import SchemaError, SkerryError
+from skerry.table.rows.default_arrays import decode_default, repeated
 from skerry.table.rows.nested_arrays import convert_elements, convert_entries
 from skerry.table.rows.schema import NULL_DEFAULT_KEY, WRITE_DEFAULT_KEY, is_list, nearest
 from skerry.table.rows.value_limits import plan_check
-from skerry.table.rows.values import decode_values, is_uuid
+from skerry.table.rows.values import is_uuid
 from skerry.variant import check, is_variant
 from skerry.wkb import shapes_of
 
@@ -246,7 +247,7 @@ def _plain_crs(crs: str) -> str:
 def _fill(type_: pa.DataType, default: bytes | None, array: pa.Array) -> pa.Array:
     if default is None:
         return pa.nulls(len(array), type_)
-    return decode_values(type_, pa.array([default], pa.binary())).take(pa.array(np.zeros(len(array), np.int64)))
+    return repeated(decode_default(type_, default), len(array))
 
 
 def _plan(source: pa.DataType, target: pa.DataType, path: _Path) -> _Convert:
