@@ -346,16 +346,16 @@ def _variants(folder: Path) -> Iterator[Kind]:
     samples = [len(metadata).to_bytes(2, "little") + metadata + value for metadata, value in pairs]
     yield Kind("variant", samples, read, share=300)
 
-    def read_file(path: str) -> Any:
-        try:
-            chunks = pq.read_table(path).column("v").chunks
-            for chunk in chunks:
-                chunk.validate(full=True)
-        except (pa.ArrowException, OSError, KeyError) as error:
-            raise FormatError(str(error)) from None  # PyArrow's part is the kind `parquet`
-        return [use(assemble(chunk)) for chunk in chunks if pa.types.is_struct(chunk.type)]
+    named = {_FIELD_ID: b"1"}
+    wanted = pa.schema([pa.field("v", variant.VARIANT, metadata={**named, b"variant": b"true"})])
 
-    shredded = pa.table({"v": shred(column(pairs), whole)})
+    def read_file(path: str) -> Any:
+        file = open_stored(_STORAGE, path, "parquet", wanted, None)
+        batches = [batch for part in file.parts for batch in file.batches(part, 1000)]
+        return [use(assemble(column)) for batch in batches for column in _checked(batch).columns]
+
+    stored = shred(column(pairs), whole)
+    shredded = pa.table([stored], schema=pa.schema([pa.field("v", stored.type, metadata=named)]))
     files = [_parquet(folder / "v.parquet", shredded), _parquet(folder / "w.parquet", shredded, compression="none")]
     yield Kind("variant-shredded", files, _in_file(folder / "read.parquet", read_file), share=60)
 
