@@ -278,7 +278,7 @@ def rest_catalog(s3_server: S3Server, tmp_path_factory: pytest.TempPathFactory) 
         f"{s3}.endpoint": s3_server.endpoint,
         f"{s3}.sts-endpoint": s3_server.endpoint,
         f"{s3}.access-key": "urn:nessie-secret:quarkus:keys.s3",
-        f"{s3}.request-signing-enabled": "false",
+        f"{s3}.request-signing-enabled": "true",
         f"{s3}.client-iam.enabled": "true",
         f"{s3}.client-iam.assume-role": "arn:aws:iam::123456789012:role/reader",
         "keys.s3.name": ACCESS_KEY,

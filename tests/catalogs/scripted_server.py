@@ -95,7 +95,7 @@ def serving(script: Script, tls: ssl.SSLContext | None = None) -> Iterator[Scrip
                 if self.command != "HEAD":
                     self.wfile.write(data)
 
-        do_GET = do_POST = do_DELETE = do_HEAD = answer  # noqa: N815  as the library calls them
+        do_GET = do_POST = do_PUT = do_DELETE = do_HEAD = answer  # noqa: N815  as the library calls them
 
         def log_message(self, *_: Any) -> None:
             pass

@@ -197,7 +197,7 @@ def test_options_become_settings(location, options, config, client):
         ({"client.role-arn": "arn"}, UnsupportedError, "'client.role-arn' is not supported"),
         ({"s3.profile-name": "me"}, UnsupportedError, "'s3.profile-name' is not supported"),
         ({"s3.signer": "S3V4RestSigner"}, UnsupportedError, "'s3.signer' is not supported"),
-        ({"s3.remote-signing-enabled": "true"}, UnsupportedError, "the catalog signs requests to S3 itself"),
+        ({"s3.remote-signing-enabled": "true"}, UnsupportedError, "requests to S3 are signed by the catalog"),
         ({"s3.anonymous": "yes"}, SchemaError, "'s3.anonymous' is 'yes', expected true or false"),
         ({"s3.connect-timeout": "soon"}, SchemaError, "'s3.connect-timeout' is 'soon', expected seconds"),
     ],

@@ -29,6 +29,7 @@ __all__ = [
     "describe_options",
     "secret_values",
     "select_options",
+    "signs_remotely",
     "store_settings",
 ]
 
@@ -145,6 +146,16 @@ def secret_values(options: Mapping[str, str]) -> list[str]:
     return sorted(hidden, key=len, reverse=True)
 
 
+def signs_remotely(options: Mapping[str, str]) -> bool:
+    """Whether the catalog signs requests to S3: it says so, and there are no keys to do it here.
+
+    Raises:
+        SchemaError: The option is neither true nor false.
+    """
+    keys = _first(options, "s3.access-key-id", "client.access-key-id")
+    return keys is None and bool(_as_bool(options, "s3.remote-signing-enabled"))
+
+
 def store_settings(family: Family, authority: str, options: Mapping[str, str]) -> StoreSettings:
     """Translate the options for the store of a location.
 
@@ -168,10 +179,10 @@ def _s3(bucket: str, options: Mapping[str, str]) -> StoreSettings:
     _refuse(options, "s3.role-arn", "client.role-arn", "s3.profile-name", "client.profile-name")
     if access_key is None:
         _refuse(options, "s3.signer")
-        if _as_bool(options, "s3.remote-signing-enabled"):
+        if signs_remotely(options):
             raise UnsupportedError(
-                "the catalog signs requests to S3 itself (s3.remote-signing-enabled), which is not supported; ask it "
-                "for credentials, or give s3.access-key-id and s3.secret-access-key"
+                "requests to S3 are signed by the catalog (s3.remote-signing-enabled), which only works for tables of "
+                "REST catalogs: ask it for credentials, or give s3.access-key-id and s3.secret-access-key"
             )
     endpoint = options.get("s3.endpoint")
     virtual = _as_bool(options, "s3.force-virtual-addressing")

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from skerry.storage.objects import ObjectFiles
     from skerry.storage.renewing import RenewedCredentials
+    from skerry.storage.signed import SignedFiles, SignedRequests
     from skerry.storage.streams import Sink
 
 __all__ = ["Storage", "storage_of"]
@@ -42,6 +43,7 @@ class Storage:
         allowed_locations: Folders whose tables may be read although they have files outside their own folder. Kept for
             planners; the storage itself does not check them.
         renewed: The same options, if their credentials expire and are renewed.
+        requests: Sends requests to S3, signed by a catalog that keeps the keys to itself.
 
     Attributes:
         move: The folder that was moved since its metadata was written, if any: its files are read from the new
@@ -56,8 +58,10 @@ class Storage:
         options: Mapping[str, Any] | None = None,
         allowed_locations: Iterable[str] = (),
         renewed: RenewedCredentials | None = None,
+        requests: SignedRequests | None = None,
     ) -> None:
         self.renewed = renewed
+        self.requests = requests
         self.options: dict[str, str] = select_options(options or {})
         self.move: Move | Moves | None = move_of(self.options)
         self.base = self.options.get(BASE_LOCATION)
@@ -65,7 +69,7 @@ class Storage:
         self.keys: Any = None
         self.metrics = Metrics()
         self._local = LocalFiles(self.metrics)
-        self._objects: dict[tuple[Family, str], ObjectFiles] = {}
+        self._objects: dict[tuple[Family, str], ObjectFiles | SignedFiles] = {}
         self._lock = threading.Lock()
 
     def allowing(self, allowed_locations: Iterable[str]) -> Storage:
@@ -297,23 +301,30 @@ class Storage:
         self.check_writable(location)
         return parse_location(location)
 
-    def _files(self, location: Location) -> LocalFiles | ObjectFiles:
+    def _files(self, location: Location) -> LocalFiles | ObjectFiles | SignedFiles:
         if location.family is Family.LOCAL:
             return self._local
         key = (location.family, location.authority)
         files = self._objects.get(key)
         if files is None:
-            from skerry.storage.objects import ObjectFiles
-
             with self._lock:
                 files = self._objects.get(key)
                 if files is None:
-                    files = self._objects[key] = ObjectFiles(location, self.options, self.metrics, self.renewed)
+                    files = self._objects[key] = self._opened(location)
         return files
+
+    def _opened(self, location: Location) -> ObjectFiles | SignedFiles:
+        if self.requests is not None and location.family is Family.S3:
+            from skerry.storage.signed import SignedFiles
+
+            return SignedFiles(location.authority, self.options, self.metrics, self.requests)
+        from skerry.storage.objects import ObjectFiles
+
+        return ObjectFiles(location, self.options, self.metrics, self.renewed)
 
     def __reduce__(self) -> tuple[type[Storage], tuple[Any, ...]]:
         options = self.options if self.renewed is None else self.renewed.options
-        return Storage, (options, self.allowed_locations, self.renewed)
+        return Storage, (options, self.allowed_locations, self.renewed, self.requests)
 
     def __repr__(self) -> str:
         return f"Storage({describe_options(self.options)})"

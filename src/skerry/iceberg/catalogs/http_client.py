@@ -23,7 +23,17 @@ from skerry.compression import decompress_gzip
 from skerry.errors import FormatError, SchemaError
 from skerry.storage import redact
 
-__all__ = ["HEADER_TEXT", "Answer", "HttpClient", "HttpError", "Limits", "client_of", "seconds_of", "text_properties"]
+__all__ = [
+    "HEADER_TEXT",
+    "Answer",
+    "HttpClient",
+    "HttpError",
+    "Limits",
+    "client_of",
+    "origin_of",
+    "seconds_of",
+    "text_properties",
+]
 
 _CHUNK: Final = 1 << 18
 _MAX_REDIRECTS: Final = 3
@@ -115,6 +125,16 @@ class HttpClient:
         self._process = os.getpid()
         self._lock = threading.Lock()
 
+    def send_once(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes | memoryview | None = None
+    ) -> Answer:
+        """Send a request exactly as it is; redirects are answers, and content is not decompressed.
+
+        Raises:
+            HttpError: There is no complete answer.
+        """
+        return self._send_once(method, url, {"Accept-Encoding": "identity", **headers}, body, is_raw=True)
+
     def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None = None) -> Answer:
         """Send a request.
 
@@ -139,7 +159,9 @@ class HttpClient:
             url = there
         return answer
 
-    def _send_once(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> Answer:
+    def _send_once(
+        self, method: str, url: str, headers: Mapping[str, str], body: Any, *, is_raw: bool = False
+    ) -> Answer:
         deadline = time.monotonic() + self.limits.answer_s
         try:
             response = self._manager(url).urlopen(
@@ -168,7 +190,7 @@ class HttpClient:
             raise
         response.release_conn()
         found = {name.lower(): value for name, value in response.headers.items()}
-        return Answer(response.status, found, self._decoded(data, found, url))
+        return Answer(response.status, found, data if is_raw else self._decoded(data, found, url))
 
     def _content(self, response: urllib3.BaseHTTPResponse, method: str, deadline: float) -> bytes:
         parts: list[bytes] = []
@@ -323,12 +345,12 @@ def _within_server(url: str, target: str) -> str | None:
     """Where a redirect leads; None if that is another server, or no address."""
     try:
         there = urljoin(url, target)
-        return there if _origin_of(there) == _origin_of(url) else None
+        return there if origin_of(there) == origin_of(url) else None
     except ValueError:
         return None
 
 
-def _origin_of(url: str) -> tuple[str, str | None, int | None]:
+def origin_of(url: str) -> tuple[str, str | None, int | None]:
     """Scheme, host and port: what a token may be sent to."""
     parts = urlsplit(url)
     return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
@@ -344,7 +366,7 @@ def text_properties(properties: Mapping[str, Any], name: str) -> dict[str, str]:
     return found
 
 
-def client_of(properties: Mapping[str, Any]) -> HttpClient:
+def client_of(properties: Mapping[str, Any], usual: Limits | None = None) -> HttpClient:
     """A client with the limits and certificates that a catalog's properties name.
 
     `rest.client.connection-timeout-ms` and `rest.client.socket-timeout-ms` are Iceberg Java's, `ssl` is PyIceberg's.
@@ -352,10 +374,12 @@ def client_of(properties: Mapping[str, Any]) -> HttpClient:
     Raises:
         SchemaError: A limit is not a positive number.
     """
-    usual = Limits()
+    usual = usual or Limits()
     limits = Limits(
         seconds_of(properties, "rest.client.connection-timeout-ms", usual.connect_s),
         seconds_of(properties, "rest.client.socket-timeout-ms", usual.silence_s),
+        usual.answer_s,
+        usual.answer_bytes,
     )
     tls = text_properties(properties, "ssl")
     client = text_properties(tls, "client")

@@ -29,13 +29,14 @@ from skerry.iceberg.catalogs.base import (
     NewView,
     TableCommit,
 )
-from skerry.iceberg.catalogs.rest_credentials import VendedCredentials, vended_options
+from skerry.iceberg.catalogs.rest_credentials import SIGNING, RemoteSigner, VendedCredentials, vended_options
 from skerry.iceberg.catalogs.rest_planning import RestScanServer
 from skerry.iceberg.catalogs.rest_server import RestServer, texts
-from skerry.iceberg.metadata.json_records import json_of
+from skerry.iceberg.metadata.json_records import encode_json, json_of
 from skerry.iceberg.metadata.metadata_json import parse_metadata
 from skerry.iceberg.metadata.table_metadata import TableMetadata
 from skerry.storage import Storage
+from skerry.storage.options import signs_remotely
 from skerry.storage.renewing import RenewedCredentials, expires_at
 
 if TYPE_CHECKING:
@@ -315,11 +316,19 @@ class RestCatalog(IcebergCatalog):
     def _table(self, identifier: Identifier, found: Any) -> CatalogTable:
         """The table of an answer, with the credentials that it has for its files."""
         metadata, location = self._state(found)
-        return CatalogTable(identifier, metadata, location, vended_options(found, metadata.location, location))
+        config = vended_options(found, metadata.location, location)
+        if isinstance(signing := found.get("remote-signing-config"), dict):
+            config[SIGNING] = encode_json(signing).decode()
+        return CatalogTable(identifier, metadata, location, config)
 
     def storage_of(self, table: CatalogTable) -> Storage:
-        """Access to a table's files; credentials that say when they expire are renewed before."""
+        """Access to a table's files; credentials that say when they expire are renewed before.
+
+        Without any, this server signs requests to S3 if the configuration says so (`s3.remote-signing-enabled`).
+        """
         storage = super().storage_of(table)
+        if signs_remotely(storage.options):
+            return Storage(storage.options, requests=RemoteSigner(self._server, table.identifier, table.config))
         if expires_at(table.config) is None:
             return storage
         locations = (table.metadata.location, table.metadata_location)

@@ -19,6 +19,7 @@ from skerry.iceberg.catalogs.rest_credentials import VendedCredentials, vended_o
 from skerry.iceberg.catalogs.rest_server import RestServer
 from skerry.iceberg.planning.scan_server import ServerPlan
 from skerry.storage import Storage
+from skerry.storage.options import signs_remotely
 from skerry.storage.renewing import RenewedCredentials, expires_at
 
 __all__ = ["RestScanServer"]
@@ -171,7 +172,8 @@ class RestScanServer:
         kept = {name: value for name, value in storage.options.items() if not name.startswith(_REPLACED)}
         options = {**kept, **options}
         if expires_at(options) is None:
-            return Storage(options, storage.allowed_locations)
+            requests = storage.requests if signs_remotely(options) else None
+            return Storage(options, storage.allowed_locations, requests=requests)
         source = VendedCredentials(self._server, self._identifier, self._locations, self._token, plan)
         return Storage(options, storage.allowed_locations, RenewedCredentials(options, source))
 

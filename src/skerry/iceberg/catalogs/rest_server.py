@@ -21,7 +21,14 @@ from skerry.errors import (
     StorageError,
     UnsupportedError,
 )
-from skerry.iceberg.catalogs.http_client import HEADER_TEXT, Answer, HttpError, client_of, text_properties
+from skerry.iceberg.catalogs.http_client import (
+    HEADER_TEXT,
+    Answer,
+    HttpError,
+    client_of,
+    origin_of,
+    text_properties,
+)
 from skerry.iceberg.catalogs.rest_authentication import Authentication, Bearer, authentication_of
 from skerry.iceberg.catalogs.rest_retries import Attempts, key_lifetime_s
 from skerry.iceberg.catalogs.rest_signing import SigV4
@@ -207,18 +214,45 @@ class RestServer:
         template = f"{method} /v1/{{prefix}}/{endpoint}"
         if not self.offers(template):
             raise UnsupportedError(f"the catalog's server does not offer {template!r}", location=self._where)
-        prefix = str(self.properties.get("prefix") or "").strip("/")
-        path = "/".join(part for part in ("v1", prefix, endpoint.format(**(names or {}))) if part)
+        path = self.endpoint_address(endpoint, names or {})
         data = None if body is None else encode_json(body)
         return self._call(method, self._address(path, query or {}), data, token, is_read=is_read)
 
     def _address(self, path: str, query: Mapping[str, str]) -> str:
         return f"{self._uri}/{path}{'?' + urlencode(query, quote_via=quote) if query else ''}"
 
+    def ask_at(self, address: str, body: Any, token: str | None = None) -> tuple[Any, Mapping[str, str]]:
+        """Send a request that changes nothing to an address of the server.
+
+        Args:
+            address: An absolute one, or one below the catalog's.
+            body: What is sent, as JSON.
+            token: A token for this table alone, instead of the catalog's.
+
+        Returns:
+            The JSON of the answer, and its headers.
+
+        Raises:
+            AccessDeniedError: The server refused the token, or what it allows; or the address is of another server.
+            SkerryError: As `call`.
+        """
+        url = address if "://" in address else f"{self._uri}/{address.lstrip('/')}"
+        if origin_of(url) != origin_of(self._uri):
+            raise AccessDeniedError(
+                f"the catalog names another server, {redact(url)}, to which its token is not sent", location=self._where
+            )
+        answer, content = self._ask("POST", url, encode_json(body), token, is_read=True)
+        return content, answer.headers
+
     def _call(
         self, method: str, url: str, body: bytes | None = None, token: str | None = None, *, is_read: bool = False
     ) -> Any:
-        """Send a request, again if that is safe and may help."""
+        return self._ask(method, url, body, token, is_read=is_read)[1]
+
+    def _ask(
+        self, method: str, url: str, body: bytes | None, token: str | None, *, is_read: bool
+    ) -> tuple[Answer, Any]:
+        """Send a request, again if that is safe and may help; the answer, and what it says."""
         authentication = self._authentication if token is None else Bearer(token)
         attempts = Attempts(method, self._key_lifetime_s, is_read=is_read)
         while True:
@@ -233,7 +267,7 @@ class RestServer:
                     raise self._unknown(str(error)) from error
                 raise
             if not attempts.follows(answer):
-                return self._content(answer, method, url, attempts, authentication.secrets)
+                return answer, self._content(answer, method, url, attempts, authentication.secrets)
 
     def _authorized(
         self, method: str, url: str, body: bytes | None, authentication: Authentication, key: str | None
@@ -318,6 +352,11 @@ class RestServer:
         return FormatError(
             f"the catalog's server does not follow the protocol: {problem}", location=self._where, rule=RULE
         )
+
+    def endpoint_address(self, endpoint: str, names: Mapping[str, str]) -> str:
+        """The address of an endpoint, below the catalog's."""
+        prefix = str(self.properties.get("prefix") or "").strip("/")
+        return "/".join(part for part in ("v1", prefix, endpoint.format(**names)) if part)
 
     def without_secrets(self, text: str) -> str:
         """A text of the server's, without the secrets that it was asked with."""

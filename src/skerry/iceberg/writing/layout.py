@@ -25,6 +25,7 @@ from skerry.iceberg.writing.file_writers import FileEncoding
 from skerry.iceberg.writing.metrics import MetricsMode, metrics_modes, parquet_data_file
 from skerry.storage import Storage, join
 from skerry.storage.renewing import RenewedCredentials
+from skerry.storage.signed import SignedRequests
 from skerry.table.files.data_file import DataFile
 from skerry.table.owned_files import OwnedFiles, owned_files
 from skerry.table.properties import whole_number
@@ -60,6 +61,7 @@ class FileLayout:
         row_group_size_bytes: A row group is closed when its rows reach this size in memory.
         storage_options: Options of the files' storage. May contain credentials, so it is never printed.
         renewed: The same options, if their credentials expire and are renewed.
+        requests: Sends requests to S3, signed by the catalog.
         deletes: The format of delete files.
         deletes_by_partition: Whether all data files of a partition share one position delete file.
         lineage: Whether rows have `_row_id` and `_last_updated_sequence_number`, because they are rewritten.
@@ -81,6 +83,7 @@ class FileLayout:
     row_group_size_bytes: int = DEFAULT_ROW_GROUP_SIZE_BYTES
     storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
     renewed: RenewedCredentials | None = field(default=None, repr=False, compare=False)
+    requests: SignedRequests | None = field(default=None, repr=False, compare=False)
     deletes: FileEncoding = field(default_factory=FileEncoding)
     deletes_by_partition: bool = False
     lineage: bool = False
@@ -109,7 +112,7 @@ class FileLayout:
     @cached_property
     def storage(self) -> Storage:
         """Access to the files."""
-        return Storage(self.storage_options, renewed=self.renewed)
+        return Storage(self.storage_options, renewed=self.renewed, requests=self.requests)
 
     @property
     def is_partitioned(self) -> bool:
@@ -282,6 +285,7 @@ def file_layout(state: TableState, *, ref: str = MAIN, lineage: bool = False) ->
         row_group_size_bytes=row_group_bytes,
         storage_options=dict(state.storage.options),
         renewed=state.storage.renewed,
+        requests=state.storage.requests,
         deletes=FileEncoding.from_properties(properties, deletes=True),
         deletes_by_partition=_deletes_by_partition(properties),
         lineage=lineage,

@@ -105,6 +105,8 @@ class IcebergRead:
     ) -> tuple[list[FileScanTask], list[FileScanTask]]:
         if self.scan.is_planned_by_server:  # it says too little of files for Spark, and may lend credentials for them
             return [], list(tasks.values())
+        if self.scan.state.storage.requests is not None:  # Spark has no keys, nor signatures of the catalog's
+            return [], list(tasks.values())
         if not read_by_spark(reader.read_schema) or not reaches(self.spark, tasks, self.scan.state.storage.options):
             return [], list(tasks.values())
         return self._choice(reader.read_schema).divide(tasks.values(), self._files)
