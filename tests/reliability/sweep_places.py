@@ -211,7 +211,8 @@ class RestPlace(S3Place):
             return json.load(answer)
 
     def connect(self) -> skerry.catalog.Catalog:
-        return skerry.connect(f"rest+{self.uri}{self._branch}/", warehouse=self.warehouse)
+        offered = {"view-endpoints-supported": "true"}  # Nessie does not say so
+        return skerry.connect(f"rest+{self.uri}{self._branch}/", warehouse=self.warehouse, **offered)
 
     def save(self) -> None:
         super().save()
