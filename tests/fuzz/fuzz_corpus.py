@@ -11,6 +11,7 @@ import struct
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -29,17 +30,19 @@ from fuzz_mutations import (
     keeping_length,
     of_bytes,
 )
+from pyarrow.parquet.encryption import create_encryption_properties
 
 import skerry
 from skerry import amudai, puffin, theta, variant, wkb
 from skerry.amudai.shard.checksum import checksum
+from skerry.encryption import KeyMetadata, decode_key_metadata, encode_gcm_stream, encode_key_metadata
 from skerry.errors import FormatError, SkerryError
 from skerry.iceberg.catalogs import rest_server
 from skerry.iceberg.catalogs.base import MetadataWrite
 from skerry.iceberg.catalogs.http_client import Answer, HttpClient
 from skerry.iceberg.catalogs.rest import RestCatalog
 from skerry.iceberg.catalogs.rest_authentication import OAuth2
-from skerry.iceberg.manifests.manifest_list import ManifestFile, decode_manifest_list
+from skerry.iceberg.manifests.manifest_list import ManifestFile, decode_manifest_list, encode_manifest_list
 from skerry.iceberg.manifests.reader import decode_manifest
 from skerry.iceberg.writing.file_writers import FileEncoding, FileWriter
 from skerry.iceberg.writing.shape_bounds import points_of
@@ -92,6 +95,8 @@ NAMES = (
     "deletion-vector",
     "deletion-vector-counted",
     "deletion-vector-sealed",
+    "encrypted-manifest-list",
+    "encrypted-parquet",
     "equality-deletes",
     "group-sketches",
     "iceberg-manifest",
@@ -99,6 +104,7 @@ NAMES = (
     "iceberg-metadata",
     "iceberg-table",
     "kernel-cache",
+    "key-metadata",
     "manifest-cache",
     "orc",
     "paimon-binary-row",
@@ -146,6 +152,7 @@ def build(folder: Path) -> dict[str, Kind]:
         _theta,
         _vectors,
         _iceberg,
+        _encrypted,
         _rest,
         _paimon,
         _paimon_indexes,
@@ -446,6 +453,38 @@ def _iceberg(folder: Path) -> Iterator[Kind]:
     yield Kind("puffin", files, _in_file(folder / "read.puffin", read), (in_puffin_footer, of_bytes), share=150)
     yield from _samples(files)
     yield _whole_table("iceberg-table", lake, ["a.two", "a.three"])
+
+
+def _encrypted(folder: Path) -> Iterator[Kind]:
+    """Files of encrypted tables: whatever is changed in one, nothing else is read from it."""
+    key = KeyMetadata(b"0123456789abcdef", b"prefix of a file")
+    manifests = [ManifestFile(f"m{number}.avro", 100, 0, added_snapshot_id=1, sequence_number=1) for number in (1, 2)]
+    counts = ("added_files_count", "existing_files_count", "deleted_files_count")
+    rows = ("added_rows_count", "existing_rows_count", "deleted_rows_count")
+    filled = [replace(manifest, min_sequence_number=1, **dict.fromkeys((*counts, *rows), 1)) for manifest in manifests]
+    known = {"format_version": 2, "snapshot_id": 1, "sequence_number": 1}
+    lists = [encode_manifest_list(filled[:count], **known).data for count in (1, 2)]
+    yield Kind(
+        "encrypted-manifest-list",
+        [encode_gcm_stream(data, key) for data in lists],
+        lambda data, _: decode_manifest_list(data, key, location="l"),
+        is_protected=True,
+    )
+    lengths = (None, 5, 1 << 40)
+    keys = [encode_key_metadata(replace(key, file_length=length)) for length in lengths]
+    yield Kind("key-metadata", keys, lambda data, _: decode_key_metadata(data, location="k"))
+    encryption = create_encryption_properties(key.key, aad_prefix=key.aad_prefix, store_aad_prefix=False)
+    options: tuple[dict[str, Any], ...] = ({}, {"compression": "none"}, {"write_page_index": True})
+    files = [
+        _parquet(folder / f"{number}.parquet", _rows(300, _FLAT), encryption_properties=encryption, **option)
+        for number, option in enumerate(options)
+    ]
+
+    def read(path: str) -> Any:
+        file = open_stored(_STORAGE, path, "parquet", _FLAT, None, key_metadata=keys[0])
+        return [repr(_checked(batch).to_pydict()) for part in file.parts for batch in file.batches(part, 1000)]
+
+    yield Kind("encrypted-parquet", files, _in_file(folder / "read", read), is_protected=True, share=60)
 
 
 def _rest(folder: Path) -> Iterator[Kind]:
