@@ -178,7 +178,8 @@ class ReadableTable(ABC):
             table.scan(["carrier", "delay"], "delay > 60", ref="audit").to_arrow()
 
         Args:
-            columns: Names of the columns to read, nested ones dotted; all if None.
+            columns: Names of the columns to read, nested ones dotted; all if None. Of Iceberg tables also values inside
+                of variants, `variant_get(column, '$.path', 'type') AS name`.
             where: Which rows: SQL text, a PyArrow expression, or filters as `pyarrow.parquet.read_table` takes them: a
                 list of `(column, operator, value)` that must all hold, or a list of such lists.
             limit: At most this many rows.

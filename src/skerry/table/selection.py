@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Final
 
 import pyarrow as pa
 
 from skerry.arguments import check_list, check_whole_number
 from skerry.errors import SchemaError
 from skerry.table.files.evolution import prune
-from skerry.table.predicate.binding import Name, resolve_column
+from skerry.table.files.row_reader import PathValue
+from skerry.table.predicate.binding import Inside, Name, resolve_column, resolve_inside
+from skerry.table.predicate.sql import parse_condition
 
-__all__ = ["check_snapshot", "checked_limit", "select_columns"]
+__all__ = ["check_snapshot", "checked_limit", "select_columns", "select_values"]
+
+_VALUE: Final = re.compile(
+    r"""\s*(?P<call>(?:try_)?variant_get\s*\(.*\))\s+as\s+(?P<name>\w+|"(?:[^"]|"")+")\s*""", re.IGNORECASE | re.DOTALL
+)
+_CALL: Final = re.compile(r"\s*(?:try_)?variant_get\s*\(", re.IGNORECASE)
 
 
 def check_snapshot(snapshot: int | None, ref: str | None, as_of: datetime | None) -> None:
@@ -51,6 +60,46 @@ def select_columns(schema: pa.Schema, columns: Sequence[str]) -> pa.Schema:
     pruned = prune(schema, {number for _, number in wanted})
     order = dict.fromkeys(top for top, _ in wanted)
     return pa.schema([pruned.field(name) for name in order], metadata=schema.metadata)
+
+
+def select_values(schema: pa.Schema, columns: Sequence[str]) -> tuple[list[str], tuple[PathValue, ...]]:
+    """Separate columns from values inside of variants: `variant_get(event, '$.ms', 'int') AS ms`.
+
+    Args:
+        schema: The table's.
+        columns: Dotted names, and such values.
+
+    Returns:
+        The names of columns, and the values.
+
+    Raises:
+        FormatError: A value is not well-formed.
+        SchemaError: A value has no name or one that is taken, its column does not exist or has no variants.
+    """
+    check_list("columns", columns)
+    names: list[str] = []
+    values: list[PathValue] = []
+    for text in columns:
+        if not isinstance(text, str) or text in schema.names or not _CALL.match(text):
+            names.append(text)
+            continue
+        found = _VALUE.fullmatch(text)
+        if found is None:
+            raise SchemaError(f"{text!r} needs a name, as in variant_get(column, '$.path', 'int') AS name")
+        name = found["name"]
+        name = name[1:-1].replace('""', '"') if name.startswith('"') else name
+        inside = parse_condition(found["call"])
+        if not isinstance(inside, Inside):
+            raise SchemaError(f"{text!r} is not one value: variant_get(column, '$.path', 'int') AS name")
+        column = resolve_inside(schema, inside, found["call"])
+        tops = dict.fromkeys(name.split(".")[0] if name not in schema.names else name for name in names)
+        values.append(PathValue(name, column, len(tops) + len(values)))
+    taken = [name if name in schema.names else name.split(".")[0] for name in names]
+    for value in values:
+        if value.name in taken:
+            raise SchemaError(f"the name {value.name!r} is taken by another column")
+        taken.append(value.name)
+    return names, tuple(values)
 
 
 def _resolve(schema: pa.Schema, name: str) -> tuple[str, int]:

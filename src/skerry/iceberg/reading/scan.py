@@ -27,13 +27,13 @@ from skerry.storage import Storage, is_local
 from skerry.table.arguments import Condition
 from skerry.table.explanation import Explanation
 from skerry.table.files.evolution import NameMapping, TableNames, all_ids, merge_columns, prune, top_level
-from skerry.table.files.row_reader import RowReader
+from skerry.table.files.row_reader import PathValue, RowReader
 from skerry.table.files.scan_task import FileScanTask, ScanPlan
 from skerry.table.history import in_utc
 from skerry.table.predicate import ALWAYS_FALSE, Predicate, columns_of, conjuncts_of, parse
 from skerry.table.rows.metadata_columns import DELETED, LAST_UPDATED_SEQUENCE_NUMBER, with_metadata_columns
 from skerry.table.rows.schema import field_id
-from skerry.table.selection import check_snapshot, checked_limit, select_columns
+from skerry.table.selection import check_snapshot, checked_limit, select_columns, select_values
 from skerry.table.table_scan import TableScan
 from skerry.table.work.read_ahead import default_threads
 from skerry.variant import is_variant
@@ -54,7 +54,8 @@ class Scan(TableScan):
         state: The table's metadata and access to its files.
         snapshot: The snapshot to read; None reads nothing.
         schema: The schema of the result.
-        columns: Dotted names, in the order to deliver; all columns if None.
+        columns: Dotted names, or `variant_get(column, '$.path', 'type') AS name`, in the order to deliver; all columns
+            if None.
         where: SQL text, a PyArrow expression, or a predicate.
         limit: Maximum number of rows.
         threads: The number of files planned and read in parallel; by default one per core.
@@ -90,7 +91,13 @@ class Scan(TableScan):
         self._table_schema = to_arrow_schema(schema)
         self._known_columns = with_metadata_columns(self._table_schema)
         self._predicate = parse(where, self._known_columns)
-        self._schema = self._table_schema if columns is None else select_columns(self._known_columns, columns)
+        self._values: tuple[PathValue, ...] = ()
+        if columns is not None:
+            columns, self._values = select_values(self._known_columns, columns)
+        self._stored_columns = self._table_schema if columns is None else select_columns(self._known_columns, columns)
+        self._schema = self._stored_columns
+        for value in self._values:
+            self._schema = self._schema.insert(value.place, pa.field(value.name, value.column.type))
 
     def __repr__(self) -> str:
         limit = "" if self._limit is None else f", limit={self._limit}"
@@ -183,7 +190,7 @@ class Scan(TableScan):
         plan = self._plan()
         open_count = len(plan.tasks) - plan.tasks.unfiltered_count
         if row_groups or (row_groups is None and open_count and len(plan.tasks) <= _SURVEYED_FILES):
-            plan = replace(plan, steps=(*plan.steps, survey_row_groups(self._reader(self._schema), plan.tasks)))
+            plan = replace(plan, steps=(*plan.steps, survey_row_groups(self._reader(self._stored_columns), plan.tasks)))
         return Explanation(
             self._state.name,
             self.snapshot_id,
@@ -222,7 +229,8 @@ class Scan(TableScan):
                 location=state.name,
             )
         own = schema.field_ids
-        ids = [number for field in self._schema for number in _leaf_ids(field)]
+        ids = [number for field in self._stored_columns for number in _leaf_ids(field)]
+        ids += [value.column.field_id for value in self._values]
         request = plan_request(
             schema,
             (state.metadata.schema(), _schema_of(state, snapshot) or schema),
@@ -251,14 +259,14 @@ class Scan(TableScan):
             SchemaError: A file's columns do not fit the table's schema.
             UnsupportedError: A file is in another format than Parquet, ORC and Avro, or uses unsupported features.
         """
-        batches = self._reader(self._schema).batches(self._plan().tasks, limit=self._limit)
+        batches = self._reader(self._stored_columns, self._values).batches(self._plan().tasks, limit=self._limit)
         return pa.RecordBatchReader.from_batches(self._schema, batches)
 
     def count(self) -> int:
         """Count the rows; files are opened only if metadata does not determine their count."""
         tasks = self._plan().tasks
-        if DELETED in top_level(self._schema):
-            count = self._reader(self._schema).count(tasks)  # deleted rows are delivered, and so are counted
+        if DELETED in top_level(self._stored_columns):
+            count = self._reader(self._stored_columns).count(tasks)  # deleted rows are delivered, and so are counted
         else:
             known, others = tasks.settled()
             if self._limit is not None and known >= self._limit:
@@ -272,10 +280,13 @@ class Scan(TableScan):
         Args:
             schema: Columns of the table and metadata columns to read, found by field id; those of the scan if None.
         """
-        return self._reader(self._schema if schema is None else schema)
+        if schema is None and self._values:
+            raise UnsupportedError("values inside of variants are not read by tasks; read the column of variants")
+        return self._reader(self._stored_columns if schema is None else schema)
 
-    def _reader(self, schema: pa.Schema) -> RowReader:
+    def _reader(self, schema: pa.Schema, values: tuple[PathValue, ...] = ()) -> RowReader:
         needed = {column.field_id for column in columns_of(self._predicate)}
+        needed |= {value.column.field_id for value in values}
         ids = {number for field in schema for number in _leaf_ids(field)} | needed
         return RowReader(
             storage=self._state.storage if self._server is None else self._planned_by_server[1],
@@ -286,6 +297,7 @@ class Scan(TableScan):
             threads=self._threads,
             is_local=is_local(self._state.metadata.location),
             columns=_with_dropped_columns(self._table_schema, self._state.metadata.schemas),
+            values=values,
         )
 
 

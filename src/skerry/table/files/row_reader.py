@@ -26,6 +26,7 @@ from skerry.table.files.stored_file import Part, StoredFile, check_row_count, re
 from skerry.table.files.stored_files import open_stored
 from skerry.table.files.variant_paths import only_paths
 from skerry.table.predicate import ALWAYS_TRUE, Column, FieldMetrics, Predicate, Verdict, evaluate, row_mask
+from skerry.table.predicate.arrow import values_of
 from skerry.table.rows.metadata_columns import (
     DELETED,
     FILE,
@@ -38,7 +39,7 @@ from skerry.table.rows.metadata_columns import (
 )
 from skerry.table.work.read_ahead import WorkPool, read_ahead, scan_pool
 
-__all__ = ["RowReader"]
+__all__ = ["PathValue", "RowReader"]
 
 _BATCH_ROWS = 1 << 17
 # Limit on decoded parts that wait for the consumer, by their uncompressed size in the file.
@@ -91,6 +92,21 @@ class _Work:
         return self.part.row_count - len(self.deleted) if is_known else None
 
 
+@dataclass(frozen=True, slots=True)
+class PathValue:
+    """A value inside of variants as a column of the result.
+
+    Args:
+        name: The name of the column.
+        column: Where the value is, and its type.
+        place: The place of the column in the result.
+    """
+
+    name: str
+    column: Column
+    place: int
+
+
 @dataclass(frozen=True)
 class RowReader:
     """Reads the rows of data files that match a predicate and are not deleted.
@@ -105,6 +121,7 @@ class RowReader:
         is_local: Whether the files are in the local file system: small ones are then read without threads.
         columns: All columns that equality deletes may compare: those of the table, present and past. Those of
             `read_schema` if None.
+        values: Values inside of variants that are returned among the columns of `schema`.
     """
 
     storage: Storage
@@ -115,6 +132,7 @@ class RowReader:
     threads: int = 1
     is_local: bool = False
     columns: pa.Schema | None = None
+    values: tuple[PathValue, ...] = ()
 
     def batches(self, tasks: Iterable[FileScanTask], *, limit: int | None = None) -> Iterator[pa.RecordBatch]:
         """Read files in order.
@@ -221,7 +239,7 @@ class RowReader:
         for compared in keys:
             columns = merge_columns(columns, compared.schema)
         if not keys:
-            columns = only_paths(columns, self.schema, self.predicate)
+            columns = only_paths(columns, self.schema, self.predicate, [value.column for value in self.values])
         file = open_stored(
             self.storage,
             data_file.location,
@@ -262,7 +280,7 @@ class RowReader:
         rows = 0
         deliver = plan_conversion(work.opened.columns, self.schema)
         for batch in self._wanted(work, _BATCH_ROWS if limit is None else min(limit, _BATCH_ROWS)):
-            batches.append(deliver(batch))
+            batches.append(_with_values(deliver(batch), batch, self.values))
             rows += batch.num_rows
             if limit is not None and rows >= limit:
                 break
@@ -323,6 +341,16 @@ class RowReader:
             name = "_last_updated_sequence_number"
             batch = _with_column(batch, name, LAST_UPDATED_SEQUENCE_NUMBER, inherited)
         return batch
+
+
+def _with_values(batch: pa.RecordBatch, source: pa.RecordBatch, values: Iterable[PathValue]) -> pa.RecordBatch:
+    if not values:
+        return batch
+    fields, arrays = list(batch.schema), list(batch.columns)
+    for value in values:
+        fields.insert(value.place, pa.field(value.name, value.column.type))
+        arrays.insert(value.place, values_of(value.column, source))
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields, metadata=batch.schema.metadata))
 
 
 def _has_any(part: Part, positions: _Positions) -> bool:

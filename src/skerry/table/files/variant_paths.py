@@ -11,7 +11,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from skerry.table.predicate import Predicate, columns_of
+from skerry.table.predicate import Column, Predicate, columns_of
 from skerry.table.rows.schema import FIELD_ID_KEY
 from skerry.variant import is_variant
 from skerry.variant.paths import Path
@@ -21,15 +21,18 @@ __all__ = ["count_columns", "only_paths", "paths_of", "positions_of"]
 _PATHS_KEY: Final = b"skerry:variant-paths"
 
 
-def only_paths(columns: pa.Schema, returned: pa.Schema, predicate: Predicate) -> pa.Schema:
-    """Mark the columns of variants of which a predicate looks at some paths, and nothing else is needed.
+def only_paths(
+    columns: pa.Schema, returned: pa.Schema, predicate: Predicate, values: Collection[Column] = ()
+) -> pa.Schema:
+    """Mark the columns of variants of which some paths are looked at, and nothing else is needed.
 
     Args:
         columns: The columns to read, with field ids.
         returned: Those of them that are returned.
         predicate: What is tested.
+        values: What is returned of the insides of variants.
     """
-    used = columns_of(predicate)
+    used = columns_of(predicate).union(values)
     if all(column.inside is None for column in used):
         return columns
     kept = {_id(field) for field in returned}

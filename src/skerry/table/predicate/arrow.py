@@ -46,6 +46,7 @@ __all__ = [
     "field_references",
     "parse_expression",
     "row_mask",
+    "values_of",
 ]
 
 _NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
@@ -72,10 +73,11 @@ def row_mask(predicate: Predicate, batch: pa.RecordBatch) -> pa.BooleanArray:
         case Or(children):
             return functools.reduce(pc.or_kleene, (row_mask(child, batch) for child in children))
         case _:
-            return _test(predicate, _values_of(predicate.column, batch))
+            return _test(predicate, values_of(predicate.column, batch))
 
 
-def _values_of(column: Column, batch: pa.RecordBatch) -> pa.Array:
+def values_of(column: Column, batch: pa.RecordBatch) -> pa.Array:
+    """The values of a column, or those inside of its variants, of a batch where it has the table's name."""
     values = batch.column(column.path[0])
     if len(column.path) > 1:
         values = pc.struct_field(values, list(column.path[1:]))

@@ -38,7 +38,19 @@ from skerry.variant import is_variant
 from skerry.variant.paths import Path
 from skerry.wkb import PLANAR, Box, WkbType, shapes_type
 
-__all__ = ["Call", "Extent", "Form", "Inside", "Name", "Syntax", "Value", "bind", "describe_position", "resolve_column"]
+__all__ = [
+    "Call",
+    "Extent",
+    "Form",
+    "Inside",
+    "Name",
+    "Syntax",
+    "Value",
+    "bind",
+    "describe_position",
+    "resolve_column",
+    "resolve_inside",
+]
 
 
 class Form(Enum):
@@ -179,6 +191,19 @@ def resolve_column(schema: pa.Schema, name: Name, text: str = "") -> Column:
     leaf = found[-1]
     leaf_type = leaf.type.value_type if pa.types.is_dictionary(leaf.type) else shapes_type(leaf)
     return Column(field_id(leaf), tuple(field.name for field in found), leaf_type)
+
+
+def resolve_inside(schema: pa.Schema, value: Inside, text: str = "") -> Column:
+    """Find the column of a value inside of variants.
+
+    Raises:
+        SchemaError: It does not exist, or has no variants.
+    """
+    column = resolve_column(schema, value.column, text)
+    if not is_variant(column.type):
+        where = describe_position(text, value.at)
+        raise SchemaError(f"column {column} of type {column.type} is no variant{where}")
+    return Column(column.field_id, column.path, value.type, value.path)
 
 
 def _find(fields: list[pa.Field], part: str, exact: bool, name: Name, text: str) -> pa.Field | None:
@@ -357,10 +382,7 @@ class _Binder:
             raise self._refuse("comparing the result of a condition", syntax.at)
         if isinstance(syntax, Name):
             return resolve_column(self._schema, syntax, self._text)
-        column = resolve_column(self._schema, syntax.column, self._text)
-        if not is_variant(column.type):
-            raise SchemaError(f"column {column} of type {column.type} is no variant{self._where(syntax.at)}")
-        return Column(column.field_id, column.path, syntax.type, syntax.path)
+        return resolve_inside(self._schema, syntax, self._text)
 
     def _value(self, syntax: Syntax) -> Value:
         if isinstance(syntax, Name | Inside):
