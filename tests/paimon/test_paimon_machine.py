@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 from paimon_peers import PyPaimon
 
-from skerry.errors import NotFoundError
+from skerry.errors import ConflictError, NotFoundError
 from skerry.paimon.table import PaimonTable
 from skerry.storage import Storage
 from skerry.table.statistics.column_statistics import FreshnessState
@@ -58,6 +58,7 @@ class Machine:
         self.tags: dict[str, Rows] = {}
         self.past: dict[int, Rows] = {}
         self.names = 0
+        self.copies = 0
 
     @property
     def rows(self) -> Rows:
@@ -170,6 +171,22 @@ class Machine:
             self.branches["main"] = dict(self.past[number])
             self.past = {known: rows for known, rows in self.past.items() if known <= number}
 
+    def copy(self) -> None:
+        """To the same place until the copy cannot follow: its newest snapshot expired here, or was rolled back."""
+        place = f"{self.table.location}-copy"
+        try:
+            self.table.copy_to(f"{place}{self.copies}")
+        except ConflictError:
+            self.copies += 1
+            self.table.copy_to(f"{place}{self.copies}")
+        copied = Machine.__new__(Machine)
+        copied.table = PaimonTable.open(Storage(), f"{place}{self.copies}")
+        for name, rows in {**self.branches, **self.tags}.items():
+            assert copied.read(ref=name) == rows, name
+        told = {name: (found.ndv, found.freshness.state) for name, found in self.table.statistics().items()}
+        found = copied.table.statistics()
+        assert {name: (known.ndv, known.freshness.state) for name, known in found.items()} == told
+
     # ---- what must hold ----
 
     def check(self, step: str) -> None:
@@ -209,6 +226,7 @@ WEIGHTS: dict[Callable[[Machine], None], int] = {
     Machine.drop: 1,
     Machine.expire: 1,
     Machine.rollback: 1,
+    Machine.copy: 2,
 }
 
 

@@ -545,6 +545,21 @@ class TableMachine(RuleBasedStateMachine):
         if found is not None:
             check_rows(found, self.model.version["main"])
 
+    @rule()
+    def copy(self) -> None:
+        """To the same place every time, so that only what is new is written."""
+        done = self.table.copy_to(f"{self.folder}/copies/t")
+        found = skerry.open_table(done.metadata_location)
+        check_rows(found.scan().to_arrow(), self.model.version["main"])
+        for tag, snapshot in self.model.tags.items():
+            check_rows(found.scan(ref=tag).to_arrow(), self.model.snapshots[snapshot])
+        told = {name: (known.ndv, known.freshness.state) for name, known in self.table.statistics().items()}
+        assert {name: (known.ndv, known.freshness.state) for name, known in found.statistics().items()} == told
+
+    @rule()
+    def move(self) -> None:
+        self.table.relocate(f"{self.folder}/places/{self.new_name('place')}")
+
     # ---- what always holds ----
 
     @invariant()
