@@ -438,6 +438,65 @@ def test_values_that_are_all_shredded_are_read_from_their_column_alone(catalog, 
     table.append(rows(values))
     read: list[list[str]] = []
     iterate = pq.ParquetFile.iter_batches
+    monkeypatch.setattr(
+        pq.ParquetFile,
+        "iter_batches",
+        lambda self, **options: read.append(options["columns"]) or iterate(self, **options),
+    )
+
+    def ids(where: str) -> set[int]:
+        return set(table.scan(["id"], where).to_arrow()["id"].to_pylist())
+
+    assert ids("variant_get(v, '$.a', 'int') >= 40") == set(range(40, 50))
+    assert set(read.pop()) == {"id", "v.typed_value.a.typed_value"} | ({"v.typed_value.a.value"} if odd else set())
+    assert ids("variant_get(v, '$.a', 'int') IS NULL") == set(values) - set(range(50))
+    assert ids("variant_get(v, '$.a', 'string') = 'text'") == ({54} if odd == "text" else set())
+    assert ids("variant_get(v, '$.o.b', 'string') >= 't48'") == {
+        number for number in range(50) if f"t{number}" >= "t48"
+    }
+
+
+# ---- values as columns of a scan ----
+
+
+@pytest.mark.parametrize("properties", [{}, SHREDDED], ids=["whole", "shredded"])
+def test_values_inside_of_variants_are_columns_of_a_scan(catalog, properties):
+    table = catalog.create_table("a.t", SCHEMA, format_version=3, properties=properties)
+    values: dict[int, Any] = {i: {"a": i, "b": {"c": f"n{i}"}, "d e": [i, None]} for i in range(20)}
+    table.append(rows(values))
+    table.append(rows({20: None, 21: {"a": "text"}, 22: 5}))
+    wanted = ["variant_get(v, '$.a', 'int') AS a", "id", "TRY_VARIANT_GET(v, '$.b.c', 'string') as \"b c\""]
+    scan = table.scan(wanted, where="id >= 18")
+    assert scan.schema.names == ["a", "id", "b c"]
+    assert [field.type for field in scan.schema] == [pa.int32(), pa.int64(), pa.string()]
+    found = scan.to_arrow()
+    assert found.schema.equals(scan.schema)
+    assert sorted(found.to_pylist(), key=lambda row: row["id"]) == [
+        {"a": 18, "id": 18, "b c": "n18"},
+        {"a": 19, "id": 19, "b c": "n19"},
+        {"a": None, "id": 20, "b c": None},
+        {"a": None, "id": 21, "b c": None},
+        {"a": None, "id": 22, "b c": None},
+    ]
+    only = ["variant_get(v, '$[\"d e\"][0]', 'long') AS first"]
+    by_value = table.scan(only, where="variant_get(v, '$.b.c', 'string') = 'n7'")
+    assert by_value.to_arrow().to_pylist() == [{"first": 7}]
+    assert by_value.count() == 1
+    assert table.scan(only).count() == 23
+    assert len(table.scan(only, limit=2).to_arrow()) == 2
+    both = table.scan(["v", "variant_get(v, '$.a', 'int') AS a"], where="id = 3").to_arrow()
+    assert as_values(both["v"]) == [values[3]]
+    assert both["a"].to_pylist() == [3]
+    table.delete("id < 10")
+    assert table.scan(["variant_get(v, '$.a', 'int') AS a"], where="id = 10").to_arrow().to_pylist() == [{"a": 10}]
+    assert table.scan(["variant_get(v, '$.a', 'int') AS a"], where="id < 0").to_arrow().to_pylist() == []
+
+
+def test_of_shredded_variants_only_the_wanted_columns_are_read(catalog, monkeypatch):
+    table = catalog.create_table("a.t", SCHEMA, format_version=3, properties=SHREDDED)
+    table.append(rows({i: {"a": i, "long": "x" * 100} for i in range(50)}))
+    read: list[list[str]] = []
+    iterate = pq.ParquetFile.iter_batches
 
     def noted(self: Any, **options: Any) -> Any:
         read.append(options["columns"])
