@@ -237,6 +237,30 @@ def test_credentials_of_a_plan_are_renewed_by_its_id(tables):
     assert asked == ["planId=p"]
 
 
+def test_queries_are_planned_by_the_server(tables):
+    tables.plan = tables.completed(1, 2)
+    with serve(tables) as server:
+        catalog = skerry.connect(f"rest+{server.uri}")
+        assert catalog.sql("SELECT sum(id)::BIGINT AS n FROM n.a WHERE s > 's0'").to_pylist() == [{"n": 3}]
+        filters = [request.json["filter"] for request in server.seen("POST", "/plan") if "filter" in request.json]
+        assert {"type": "gt", "term": "s", "value": "s0"} in filters
+
+
+@pytest.mark.spark
+def test_frames_of_spark_are_planned_by_the_server(tables, spark):
+    import skerry.spark
+
+    tables.plan = tables.completed(1, 2)
+    with serve(tables) as server:
+        frame = skerry.spark.read(spark, load(server), where="f >= 0.5")
+        assert sorted(row.id for row in frame.collect()) == [1, 2]
+        assert frame.where("id = 2").count() == 1
+        skerry.spark.register(spark)
+        options = {"catalog": f"rest+{server.uri}", "table": "n.a"}
+        again = spark.read.format("skerry").options(**options).load()
+        assert sorted(row.id for row in again.collect()) == [1, 2]
+
+
 # ---- failures ----
 
 

@@ -135,8 +135,9 @@ def delete_equal(dice, table, name):
     handle = table.handle
     values = rows_of(dice, 1, dice.randrange(15)).select([name]).to_batches()
     field = handle.state.schema.field(name)
+    number = handle.state.metadata.schema().find_field(name).field_id
     batches = [pa.record_batch([batch.column(0)], schema=pa.schema([field])) for batch in values]
-    added = tuple(write_equality_deletes(handle.layout(), batches, [field]))
+    added = tuple(write_equality_deletes(handle.layout(), batches, [number]))
     handle.commit(RowDelta(added_deletes=added, starting_snapshot_id=handle.state.snapshot().snapshot_id))
 
 
@@ -146,7 +147,7 @@ def random_table(dice, catalog, name):
     table = catalog.create_table(
         name,
         SCHEMA,
-        partition_by=dice.choice(SPECS),
+        partition_by=dice.choice([[]] * 4 + SPECS),
         properties={
             "format-version": str(version),
             "write.delete.mode": "merge-on-read",
@@ -180,6 +181,24 @@ def random_table(dice, catalog, name):
             update.rename_column("s", "word")
     table.append(rows_of(dice, 3, 100).rename_columns(table.schema.names), ref="side")
     return table
+
+
+def test_deletes_of_all_kinds_are_assigned_by_the_server(reference_server):
+    ours, theirs = (connect(reference_server, mode) for mode in ("client", "server"))
+    for version, kind in (("2", "parquet"), ("3", "puffin")):
+        properties = {"format-version": version, "write.delete.mode": "merge-on-read"}
+        table = ours.create_table(f"scans.deletes{version}", SCHEMA, properties=properties)
+        for first in (0, 12):
+            table.append(rows_of(random.Random(first), 12, first))
+        delete_equal(random.Random(1), table, "id")
+        delete_equal(random.Random(2), table, "s")
+        table.append(rows_of(random.Random(3), 12, 24))
+        table.delete("id = 25")
+        scan = theirs.load_table(f"scans.deletes{version}").scan()
+        formats = {(delete.kind.name, delete.file_format) for task in scan.plan() for delete in task.deletes}
+        assert formats == {("KEYS", "parquet"), ("VECTOR" if kind == "puffin" else "POSITIONS", kind)}
+        assert content(scan) == content(table.scan())
+        assert scan.count() == table.scan().count() < 35
 
 
 @pytest.mark.parametrize("seed", range(8))
