@@ -126,7 +126,12 @@ def test_large_files_are_uploaded_in_parts():
 
 
 def test_what_is_sent_to_be_signed():
-    load = {"remote-signing-config": {"properties": {"a": "b"}, "headers": {}}}
+    load = {
+        "remote-signing-config": {
+            "properties": {"a": "b"},
+            "headers": {"x-a": ["1", "2"], "Authorization": ["Basic x"]},
+        }
+    }
     with signing(load=load) as found:
         found.storage.write(FILE, b"x")
         (asked,) = found.signatures()
@@ -139,6 +144,7 @@ def test_what_is_sent_to_be_signed():
         assert "body" not in asked
         (request,) = found.catalog.seen("POST", "sign")
         assert (request.path, request.headers["authorization"]) == (SIGN, "Bearer hush-token")
+        assert request.headers["x-a"] == "1,2"
         assert "hush" not in str(found.store.requests)
 
 

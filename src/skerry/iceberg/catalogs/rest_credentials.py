@@ -175,7 +175,7 @@ class RemoteSigner:
             "properties": texts(config, "properties"),
             "provider": "s3",
         }
-        said, about = server.ask_at(self._endpoint(server), request, self._config.get("token"))
+        said, about = server.ask_at(self._endpoint(server), request, self._config.get("token"), _static(config))
         answer = server.object(said, "a signature")
         address, found = _checked(server, answer, url)
         lives_s = _lives_s(about.get("cache-control", "") or found.get("cache-control", ""))
@@ -243,6 +243,17 @@ def _checked(server: RestServer, answer: Mapping[str, Any], url: str) -> tuple[s
             raise server.nonsense("a signature has a header that cannot be sent")
         found[name.lower()] = ",".join(texts_)
     return address, found
+
+
+def _static(config: Mapping[str, Any]) -> dict[str, str]:
+    """The headers that the catalog wants with every request to be signed; none that grants or describes something."""
+    headers = config.get("headers")
+    found = headers.items() if isinstance(headers, dict) else ()
+    return {
+        name: ",".join(map(str, values))
+        for name, values in found
+        if isinstance(values, list) and name.lower() not in ("authorization", "content-type", "content-length", "host")
+    }
 
 
 def _names_of_signed(headers: Mapping[str, str]) -> list[str]:

@@ -6,6 +6,7 @@ Spec: Iceberg REST specification.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import quote, unquote, urlencode
 
@@ -221,13 +222,16 @@ class RestServer:
     def _address(self, path: str, query: Mapping[str, str]) -> str:
         return f"{self._uri}/{path}{'?' + urlencode(query, quote_via=quote) if query else ''}"
 
-    def ask_at(self, address: str, body: Any, token: str | None = None) -> tuple[Any, Mapping[str, str]]:
+    def ask_at(
+        self, address: str, body: Any, token: str | None = None, headers: Mapping[str, str] | None = None
+    ) -> tuple[Any, Mapping[str, str]]:
         """Send a request that changes nothing to an address of the server.
 
         Args:
             address: An absolute one, or one below the catalog's.
             body: What is sent, as JSON.
             token: A token for this table alone, instead of the catalog's.
+            headers: Further ones, which replace none of the catalog's.
 
         Returns:
             The JSON of the answer, and its headers.
@@ -241,7 +245,7 @@ class RestServer:
             raise AccessDeniedError(
                 f"the catalog names another server, {redact(url)}, to which its token is not sent", location=self._where
             )
-        answer, content = self._ask("POST", url, encode_json(body), token, is_read=True)
+        answer, content = self._ask("POST", url, encode_json(body), token, is_read=True, headers=headers or {})
         return content, answer.headers
 
     def _call(
@@ -250,14 +254,21 @@ class RestServer:
         return self._ask(method, url, body, token, is_read=is_read)[1]
 
     def _ask(
-        self, method: str, url: str, body: bytes | None, token: str | None, *, is_read: bool
+        self,
+        method: str,
+        url: str,
+        body: bytes | None,
+        token: str | None,
+        *,
+        is_read: bool,
+        headers: Mapping[str, str] = MappingProxyType({}),
     ) -> tuple[Answer, Any]:
         """Send a request, again if that is safe and may help; the answer, and what it says."""
         authentication = self._authentication if token is None else Bearer(token)
         attempts = Attempts(method, self._key_lifetime_s, is_read=is_read)
         while True:
             try:
-                answer = self._authorized(method, url, body, authentication, attempts.key)
+                answer = self._authorized(method, url, body, authentication, attempts.key, headers)
             except HttpError as error:
                 if attempts.follows_error(error):
                     continue
@@ -270,18 +281,31 @@ class RestServer:
                 return answer, self._content(answer, method, url, attempts, authentication.secrets)
 
     def _authorized(
-        self, method: str, url: str, body: bytes | None, authentication: Authentication, key: str | None
+        self,
+        method: str,
+        url: str,
+        body: bytes | None,
+        authentication: Authentication,
+        key: str | None,
+        more: Mapping[str, str],
     ) -> Answer:
         """Send a request; once more if the server no longer accepts the token, and there is a new one."""
-        answer = self._send(method, url, body, authentication, key)
+        answer = self._send(method, url, body, authentication, key, more)
         if answer.status in _EXPIRED and authentication.renew():
-            return self._send(method, url, body, authentication, key)
+            return self._send(method, url, body, authentication, key, more)
         return answer
 
     def _send(
-        self, method: str, url: str, body: bytes | None, authentication: Authentication, key: str | None
+        self,
+        method: str,
+        url: str,
+        body: bytes | None,
+        authentication: Authentication,
+        key: str | None,
+        more: Mapping[str, str],
     ) -> Answer:
-        headers = dict(self._headers)
+        known = {name.lower() for name in self._headers}
+        headers = {**{name: value for name, value in more.items() if name.lower() not in known}, **self._headers}
         if body is not None:
             headers["Content-Type"] = "application/json"
         if key is not None:
