@@ -17,8 +17,12 @@ from foreign_samples import ENCRYPTED, Sample, plain_rows, unpack
 import skerry
 from skerry.encryption import KeyFile, KeyManagement, decode_key_metadata, decrypt, encrypt
 from skerry.errors import FormatError, NotFoundError, SkerryError, StorageError, UnsupportedError
+from skerry.iceberg.catalogs.pyiceberg_catalogs import PyIcebergCatalog
+from skerry.iceberg.encryption.table_keys import KeyRing
 from skerry.iceberg.handle import IcebergHandle
+from skerry.iceberg.table import IcebergTable
 from skerry.storage import Storage
+from skerry.table.connector.stream_choice import StreamChoice
 
 MASTER_KEY = b"0123456789012345"
 NAMES = sorted(path.name.removesuffix(".tar.xz") for path in ENCRYPTED.glob("*.tar.xz"))
@@ -178,6 +182,48 @@ def test_it_is_neither_purged_nor_migrated(keys, tmp_path):
     assert catalog.load_table("s.people").scan().count() == len(found.states["current"])
 
 
+def test_it_is_neither_copied_nor_moved_nor_changed_in_a_transaction(keys, tmp_path):
+    found = sample("people")
+    catalog = skerry.connect(tmp_path / "w", key_management=keys)
+    table = catalog.register_table("s.people", found.metadata)
+    with pytest.raises(UnsupportedError, match="encrypted tables cannot be copied"):
+        table.copy_to(tmp_path / "copy")
+    with pytest.raises(UnsupportedError, match="encrypted"):
+        table.relocate(tmp_path / "new")
+    with pytest.raises(UnsupportedError, match=NOT_WRITTEN), catalog.transaction() as tx:
+        tx.load_table("s.people").set_properties({"a": "b"})
+    assert not (tmp_path / "copy").exists()
+    assert not (tmp_path / "new").exists()
+    assert catalog.load_table("s.people").metadata_location == found.metadata
+
+
+@pytest.mark.parametrize("change", ["no table key", "no keys"])
+def test_what_is_left_of_an_encrypted_table_is_not_written_either(change, tmp_path):
+    found = sample("people")
+    storage = Storage()
+    metadata = json.loads(storage.read(found.metadata))
+    HOSTILE[change](metadata)
+    location = found.metadata.replace(".metadata.json", "-y.metadata.json")
+    storage.write(location, json.dumps(metadata).encode(), overwrite=True)
+    table = skerry.connect(tmp_path).register_table("s.people", location)
+    for write in ("append", "properties", "tag"):
+        with pytest.raises(UnsupportedError, match=NOT_WRITTEN):
+            WRITES[write](table)
+
+
+def test_catalogs_of_pyiceberg_keep_the_keys(tmp_path):
+    found = sample("people")
+    options = {"py-catalog-impl": "pyiceberg.catalog.sql.SqlCatalog", "uri": f"sqlite:///{tmp_path}/catalog.db"}
+    catalog = PyIcebergCatalog("c", {**options, "warehouse": str(tmp_path)})
+    catalog.key_ring = KeyRing(Vault())
+    catalog.create_namespace(("s",))
+    catalog.register_table(("s", "people"), found.metadata)
+    table = IcebergTable(IcebergHandle(catalog, ("s", "people")))
+    assert plain_rows(table.scan().to_arrow()) == found.states["current"]
+    with pytest.raises(UnsupportedError, match=NOT_WRITTEN):
+        table.append(ROWS)
+
+
 def test_no_table_becomes_an_encrypted_one(tmp_path):
     catalog = skerry.connect(tmp_path)
     schema = pa.schema([("n", pa.int64())])
@@ -248,6 +294,29 @@ def test_a_copy_in_another_process_has_no_keys_but_those_of_its_files(keys):
     assert secrets_of(table)[0] not in pickle.dumps(state)
     tasks = pickle.loads(pickle.dumps(table.scan().plan()[:]))
     assert all(task.data_file.key_metadata for task in tasks)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_tasks_elsewhere_read_what_they_are_given(name, keys):
+    found = sample(name)
+    table = skerry.open_table(found.metadata, key_management=keys)
+    connector = table.connector()
+    scan = connector.scan(None, "id > 10", None, None)
+    reader = pickle.loads(pickle.dumps(scan.row_reader()))
+    batches = reader.batches(pickle.loads(pickle.dumps(list(connector.pieces(scan)))))
+    wanted = [row for row in found.states["current"] if row["id"] > 10]
+    assert plain_rows(pa.Table.from_batches(batches)) == wanted
+    stream = connector.stream(StreamChoice(changes=True, on=("id",)))
+    first = stream.latest(None)
+    rows: dict[int, str] = {}
+    for end in (first, stream.latest(first)):
+        tasks = pickle.loads(pickle.dumps(stream.plan(stream.initial() if end is first else first, end)))
+        assert not any(secret.hex() in repr(tasks) for secret in secrets_of(table))
+        for task in tasks:
+            for row in pa.Table.from_batches(task.batches(), stream.schema).to_pylist():
+                rows[row["id"]] = row["_change_type"]
+    deleted = {id_ for id_, kind in rows.items() if kind == "DELETE"}
+    assert rows.keys() - deleted == {row["id"] for row in found.states["current"]}
 
 
 # ---- hostile files and metadata ----

@@ -11,14 +11,15 @@ from __future__ import annotations
 import base64
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from skerry.encryption import KeyManagement, KeyMetadata, decode_key_metadata, decrypt, unwrap_key
 from skerry.errors import FormatError, SkerryError, UnsupportedError
 from skerry.iceberg.metadata.table_metadata import EncryptedKey, TableMetadata
 
-__all__ = ["KEY_ID", "KeyRing", "TableKeys", "is_encrypted"]
+__all__ = ["KEY_ID", "KeyRing", "KnownKeys", "TableKeys", "is_encrypted"]
 
 KEY_ID: Final = "encryption.key-id"
 """The table property that names the table's key in the key management."""
@@ -64,6 +65,27 @@ class KeyRing:
 
     def __repr__(self) -> str:
         return f"KeyRing({type(self.key_management).__name__})"
+
+
+@dataclass(frozen=True, slots=True)
+class KnownKeys:
+    """What decrypts some manifest lists, for a task elsewhere; picklable. It is never printed.
+
+    Args:
+        keys: The keys by what snapshots call them.
+    """
+
+    keys: Mapping[str, KeyMetadata] = field(repr=False)
+
+    def manifest_list_key(self, key_id: str) -> KeyMetadata:
+        """The key of a manifest list.
+
+        Raises:
+            UnsupportedError: It is not one of them.
+        """
+        if key_id not in self.keys:
+            raise UnsupportedError(f"key {key_id!r} was not given to this task", rule=_RULE)
+        return self.keys[key_id]
 
 
 class TableKeys:
@@ -115,6 +137,14 @@ class TableKeys:
             error.message = f"the key of a manifest list cannot be found: {error.message}"
             error.location = error.location or self._table
             raise
+
+    def known(self, key_ids: Iterable[str | None]) -> KnownKeys:
+        """The keys of some manifest lists; None stands for one that is not encrypted.
+
+        Raises:
+            SkerryError: As `manifest_list_key`.
+        """
+        return KnownKeys({key_id: self.manifest_list_key(key_id) for key_id in key_ids if key_id is not None})
 
     def _key(self, key_id: str | None) -> EncryptedKey:
         found = None if key_id is None else self._keys.get(key_id)

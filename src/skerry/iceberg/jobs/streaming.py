@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from skerry.errors import FormatError, NotFoundError, UnsupportedError
+from skerry.iceberg.encryption.table_keys import KnownKeys
 from skerry.iceberg.handle import IcebergHandle
 from skerry.iceberg.manifests.summary import operation_of, summary_of
 from skerry.iceberg.metadata.history import ancestors
@@ -78,6 +79,7 @@ class CommitTask:
         where: The condition on rows.
         on: Columns that identify a row; those of the table if None.
         ordinal: The index of the commit in the batch.
+        keys: What decrypts its manifest list and that before it; None if the table is not encrypted.
     """
 
     table: str
@@ -88,11 +90,13 @@ class CommitTask:
     where: str | None
     on: tuple[str, ...] | None
     ordinal: int = 0
+    keys: KnownKeys | None = None
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The changes."""
         metadata = read_table_metadata(self.storage, self.metadata_location)
-        state = TableState(self.table, metadata, self.metadata_location, self.storage)
+        storage = self.storage if self.keys is None else self.storage.with_keys(self.keys)
+        state = TableState(self.table, metadata, self.metadata_location, storage)
         snapshot = state.snapshot_by_id(self.snapshot_id)
         parent = state.snapshot_by_id(snapshot.parent_snapshot_id) if snapshot.parent_snapshot_id is not None else None
         found = Changes(
@@ -274,6 +278,8 @@ class StreamSource:
         commit = planner.plan(snapshot, parent)
         if not (commit.removed or commit.touched):
             return self._files(state, list(commit.added), snapshot, ordinal)
+        keys = state.storage.keys
+        read = (snapshot,) if parent is None else (snapshot, parent)
         return [
             CommitTask(
                 state.name,
@@ -284,6 +290,7 @@ class StreamSource:
                 self.choice.where,
                 self.choice.on,
                 ordinal,
+                keys and keys.known(found.key_id for found in read),
             )
         ]
 

@@ -73,7 +73,7 @@ def relocate_table(
     """
     metadata = read_json(storage, metadata_location)
     properties = metadata.get("properties") or {}
-    if "encryption.key-id" in properties:
+    if "encryption.key-id" in properties or metadata.get("encryption-keys"):
         raise UnsupportedError("encrypted tables cannot be relocated", location=metadata_location)
     folder = properties.get("write.metadata.path") or ""
     if not move.concerns(folder):
