@@ -80,9 +80,17 @@ def _json(state):
     return json.loads(state.storage.read(state.metadata_location))
 
 
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory):
+    return Planning(tmp_path_factory.mktemp("planning"))
+
+
 @pytest.fixture
-def tables(tmp_path):
-    return Planning(tmp_path)
+def tables(prepared):
+    """The same files for every test, with a state and answers of its own."""
+    found = copy.copy(prepared)
+    found.known, found.config = dict(prepared.known), dict(prepared.config)
+    return found
 
 
 def serve(tables, **config):
@@ -429,8 +437,11 @@ def test_a_plan_that_cannot_be(tables, case):
 
 
 @pytest.mark.parametrize("deletes", [False, True])
-def test_files_elsewhere_and_encrypted_ones_are_refused(tables, tmp_path, deletes):
-    for change, match in (({"file-path": f"{tmp_path}/w/other/x"}, "outside"), ({"key-metadata": "00"}, "encrypted")):
+def test_files_elsewhere_and_encrypted_ones_are_refused(tables, deletes):
+    for change, match in (
+        ({"file-path": f"{tables.folder}-other/x"}, "outside"),
+        ({"key-metadata": "00"}, "encrypted"),
+    ):
         tables.plan = tables.completed(0)
         task = tables.plan["file-scan-tasks"][0]
         if deletes:
