@@ -171,7 +171,11 @@ class FileWriter:
         self._file_format = encoding.file_format
         self._location = location
         self._schema = schema
-        self._output = _OUTPUTS[encoding.file_format](encoding, storage, location, schema)
+        stored = _without_unknown(schema) if encoding.file_format == "parquet" else schema
+        # Iceberg Java reads no file with a column of type unknown; a file without any column has no rows
+        self._left_out = len(stored) < len(schema) and len(stored) > 0
+        self._stored = stored if self._left_out else schema
+        self._output = _OUTPUTS[encoding.file_format](encoding, storage, location, self._stored)
         self._has_footer = isinstance(self._output, ParquetOutput | AnnotatedOutput)
         self._metrics = RowMetrics(schema, only_shapes=self._has_footer)
 
@@ -183,7 +187,7 @@ class FileWriter:
     def write(self, rows: pa.Table) -> None:
         """Write rows with exactly the file's schema, to a Parquet file as a row group."""
         self._metrics.update(rows)
-        self._output.write(rows)
+        self._output.write(rows.select(self._stored.names) if self._left_out else rows)
 
     def close(
         self,
