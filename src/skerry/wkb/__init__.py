@@ -5,9 +5,27 @@ Spec: Iceberg spec, Appendix G; GeoArrow, `geoarrow.wkb`.
 
 from __future__ import annotations
 
-from skerry.wkb.boxes import Box, Boxes, box_of, boxes_of, check
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
 from skerry.wkb.fields import PLANAR, Shapes, WkbType, marked, shapes_of, shapes_type
-from skerry.wkb.text import box_of_text
+
+if TYPE_CHECKING:
+    from skerry.wkb.boxes import Box as Box
+    from skerry.wkb.boxes import Boxes as Boxes
+    from skerry.wkb.boxes import box_of as box_of
+    from skerry.wkb.boxes import boxes_of as boxes_of
+    from skerry.wkb.boxes import check as check
+    from skerry.wkb.text import box_of_text as box_of_text
+
+_WHERE: Final = {
+    "Box": "boxes",
+    "Boxes": "boxes",
+    "box_of": "boxes",
+    "box_of_text": "text",
+    "boxes_of": "boxes",
+    "check": "boxes",
+}
 
 __all__ = [
     "PLANAR",
@@ -23,3 +41,10 @@ __all__ = [
     "shapes_of",
     "shapes_type",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """What reads shapes; every schema is asked for them, and few tables have any."""
+    if name not in _WHERE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_WHERE[name]}"), name)

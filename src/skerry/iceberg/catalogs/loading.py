@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 from skerry.iceberg.catalogs.base import CatalogTable, IcebergCatalog, Identifier
-from skerry.iceberg.encryption.table_keys import TableKeys, is_encrypted
 from skerry.iceberg.metadata.state import TableState
 from skerry.storage import Storage, allowed_locations
 
@@ -38,7 +37,9 @@ def load_state(catalog: IcebergCatalog, identifier: Identifier) -> TableState:
     """
     table = catalog.load_table(identifier)
     storage = catalog.storage_of(table).allowing(allowed_locations(catalog.properties))
-    if is_encrypted(table.metadata):
+    if table.metadata.is_encrypted:
+        from skerry.iceberg.encryption.table_keys import TableKeys
+
         keys = TableKeys(".".join(identifier), table.metadata, catalog.key_ring)
         storage = storage.with_keys(keys, read_only=_NOT_WRITTEN)
     return state_of(table, storage)

@@ -17,24 +17,13 @@ from typing import Final
 
 from skerry.encryption import KeyManagement, KeyMetadata, decode_key_metadata, decrypt, unwrap_key
 from skerry.errors import FormatError, SkerryError, UnsupportedError
-from skerry.iceberg.metadata.table_metadata import EncryptedKey, TableMetadata
+from skerry.iceberg.metadata.table_metadata import TABLE_KEY_ID, EncryptedKey, TableMetadata
 
-__all__ = ["KEY_ID", "KeyRing", "KnownKeys", "TableKeys", "is_encrypted"]
+__all__ = ["KeyRing", "KnownKeys", "TableKeys"]
 
-KEY_ID: Final = "encryption.key-id"
-"""The table property that names the table's key in the key management."""
 _TIMESTAMP: Final = "KEY_TIMESTAMP"
 _KEPT_SECONDS: Final = 3600.0
 _RULE: Final = "Iceberg spec, Encryption Keys"
-
-
-def is_encrypted(metadata: TableMetadata) -> bool:
-    """Whether any file of a table may be encrypted."""
-    return (
-        KEY_ID in metadata.properties
-        or bool(metadata.encryption_keys)
-        or any(snapshot.key_id is not None for snapshot in metadata.snapshots)
-    )
 
 
 class KeyRing:
@@ -99,7 +88,7 @@ class TableKeys:
 
     def __init__(self, table: str, metadata: TableMetadata, ring: KeyRing | None) -> None:
         self._table = table
-        self._table_key_id = metadata.properties.get(KEY_ID)
+        self._table_key_id = metadata.properties.get(TABLE_KEY_ID)
         self._keys: Mapping[str, EncryptedKey] = {key.key_id: key for key in metadata.encryption_keys}
         self._ring = ring
 

@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from skerry.errors import UnsupportedError
 from skerry.iceberg.cleaning.expiry import RetentionDefaults
-from skerry.iceberg.encryption.table_keys import KEY_ID
 from skerry.iceberg.manifest_changes import MergePolicy
 from skerry.iceberg.manifests.manifest_list import manifest_codec
+from skerry.iceberg.metadata.table_metadata import TABLE_KEY_ID
 from skerry.iceberg.operations.change_mode import ChangeMode
 from skerry.iceberg.operations.conflicts import Isolation
 from skerry.iceberg.planning.splits import target_split_bytes
@@ -52,9 +52,9 @@ def check_properties(
         SchemaError: A property has an invalid value; the message names it.
         UnsupportedError: A table that skerry writes would become an encrypted one.
     """
-    if KEY_ID in properties and before.get(KEY_ID) != properties[KEY_ID]:
+    if TABLE_KEY_ID in properties and before.get(TABLE_KEY_ID) != properties[TABLE_KEY_ID]:
         raise UnsupportedError(
-            f"encrypted tables are read, and not written: {KEY_ID} cannot be set, see docs/encryption.md",
+            f"encrypted tables are read, and not written: {TABLE_KEY_ID} cannot be set, see docs/encryption.md",
             rule="Iceberg spec, Encryption Keys",
         )
     if any(name in properties and before.get(name) != properties[name] for name in _FILE_FORMATS):

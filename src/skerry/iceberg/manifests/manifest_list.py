@@ -13,12 +13,11 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import IntEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from skerry.avro import read_columns, read_header, write_container
-from skerry.encryption import KeyMetadata, decode_gcm_stream
 from skerry.errors import FormatError, SchemaError
 from skerry.iceberg.manifests.avro_schemas import (
     MANIFEST_FILE_FIELDS,
@@ -30,6 +29,9 @@ from skerry.iceberg.manifests.avro_schemas import (
     project,
 )
 from skerry.storage import Storage
+
+if TYPE_CHECKING:
+    from skerry.encryption import KeyMetadata
 
 __all__ = [
     "FieldSummary",
@@ -298,6 +300,8 @@ def decode_manifest_list(
     Spec: Iceberg spec, Manifest Lists.
     """
     if key is not None:
+        from skerry.encryption import decode_gcm_stream
+
         data = decode_gcm_stream(data, key, location=location)
     check_version(read_header(data, location=location).metadata, location)
     batch = read_columns(data, [field.id for field in MANIFEST_FILE_FIELDS], ignore_missing=True, location=location)

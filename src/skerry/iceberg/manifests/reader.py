@@ -17,7 +17,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skerry.avro import read_columns, read_header
-from skerry.encryption import decode_gcm_stream, decode_key_metadata
 from skerry.errors import FormatError, SchemaError, SkerryError, UnsupportedError
 from skerry.iceberg.manifests.avro_schemas import (
     DATA_FILE_FIELDS,
@@ -239,6 +238,8 @@ def decode_manifest(data: Any, manifest: ManifestFile, columns: Collection[str] 
     Spec: Iceberg spec, Manifests.
     """
     if manifest.key_metadata is not None:
+        from skerry.encryption import decode_gcm_stream, decode_key_metadata
+
         key = decode_key_metadata(manifest.key_metadata, location=manifest.manifest_path)
         return _decode_manifest(decode_gcm_stream(data, key, location=manifest.manifest_path), manifest, columns)
     try:

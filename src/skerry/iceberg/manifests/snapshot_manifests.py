@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from skerry.avro import read_header
-from skerry.encryption import KeyMetadata
 from skerry.errors import FormatError, UnsupportedError
 from skerry.iceberg.manifests.manifest_list import ManifestFile, read_manifest_list
 from skerry.iceberg.metadata.partition_spec import PartitionSpec
 from skerry.iceberg.metadata.snapshot import Snapshot
 from skerry.iceberg.metadata.table_metadata import TableMetadata
 from skerry.storage import Storage
+
+if TYPE_CHECKING:
+    from skerry.encryption import KeyMetadata
 
 __all__ = ["inline_manifest", "manifest_list_key", "read_manifests", "spec_of"]
 

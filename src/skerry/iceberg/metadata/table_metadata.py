@@ -18,10 +18,20 @@ from skerry.iceberg.metadata.snapshot import MetadataLogEntry, Snapshot, Snapsho
 from skerry.iceberg.metadata.sort_order import SortOrder
 from skerry.iceberg.metadata.statistics_file import PartitionStatisticsFile, StatisticsFile
 
-__all__ = ["NO_SNAPSHOT", "RULE", "SUPPORTED_VERSIONS", "VERSION_WITH_ROW_IDS", "EncryptedKey", "TableMetadata"]
+__all__ = [
+    "NO_SNAPSHOT",
+    "RULE",
+    "SUPPORTED_VERSIONS",
+    "TABLE_KEY_ID",
+    "VERSION_WITH_ROW_IDS",
+    "EncryptedKey",
+    "TableMetadata",
+]
 
 SUPPORTED_VERSIONS: Final = (1, 2, 3)
 RULE: Final = "Iceberg spec, Table Metadata Fields"
+TABLE_KEY_ID: Final = "encryption.key-id"
+"""The table property that names the table's key in the key management."""
 NO_SNAPSHOT: Final = -1
 """Stands for no current snapshot in metadata of versions 1 and 2."""
 VERSION_WITH_ROW_IDS: Final = 3
@@ -139,6 +149,15 @@ class TableMetadata:
     def current_snapshot(self) -> Snapshot | None:
         """The tip of `main`; None without snapshots."""
         return None if self.current_snapshot_id is None else self.snapshot_by_id(self.current_snapshot_id)
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether any file of the table may be encrypted."""
+        return (
+            TABLE_KEY_ID in self.properties
+            or bool(self.encryption_keys)
+            or any(snapshot.key_id is not None for snapshot in self.snapshots)
+        )
 
     def to_json(self) -> dict[str, Any]:
         """The object of a metadata file; that of version 1 also has the fields that older readers use.

@@ -16,7 +16,6 @@ from typing import Final
 
 from skerry.errors import AlreadyExistsError, ConflictError, NotFoundError, SchemaError, UnsupportedError
 from skerry.iceberg.cleaning.reachability import FileReader
-from skerry.iceberg.encryption.table_keys import is_encrypted
 from skerry.iceberg.metadata.newest_file import is_metadata_file
 from skerry.iceberg.metadata.snapshot import Snapshot
 from skerry.iceberg.metadata.state import TableState
@@ -171,7 +170,7 @@ def copy_table(state: TableState, request: CopyRequest) -> CopySummary:
     refuse_overlap(storage.actual_location(source), location)
     metadata = read_json(storage, state.metadata_location)
     properties = metadata.setdefault("properties", {})
-    if is_encrypted(state.metadata):
+    if state.metadata.is_encrypted:
         raise UnsupportedError("encrypted tables cannot be copied", location=state.metadata_location)
     moves = request.moves(source)
     for key in _PATH_PROPERTIES:

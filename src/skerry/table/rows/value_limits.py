@@ -13,7 +13,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skerry.errors import FormatError
-from skerry.wkb import check as check_shapes
 from skerry.wkb import shapes_of
 
 __all__ = ["FRACTION_DIGITS_KEY", "MAX_LENGTH_KEY", "plan_check"]
@@ -64,7 +63,9 @@ def _fractions(type_: pa.DataType, digits: int) -> Callable[[pa.Array], None]:
 
 
 def _check_shapes(array: pa.Array) -> None:
+    from skerry.wkb import check
+
     try:
-        check_shapes(array)
+        check(array)
     except FormatError as error:
         raise pa.ArrowInvalid(error.message) from None
