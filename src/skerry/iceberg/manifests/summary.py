@@ -44,7 +44,9 @@ def summary_of(snapshot: Snapshot) -> Mapping[str, str]:
     """
     if snapshot.summary is None:
         return {}
-    return {key: str(value) for key, value in snapshot.summary.items() if key != "operation"}
+    found = {key: value if isinstance(value, str) else str(value) for key, value in snapshot.summary.items()}
+    found.pop("operation", None)
+    return found
 
 
 def snapshot_summary(

@@ -8,6 +8,7 @@ Spec: Iceberg spec, Table Metadata Fields, Table Metadata and Snapshots, Appendi
 
 from __future__ import annotations
 
+import functools
 import gzip
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, TypeVar
@@ -16,7 +17,7 @@ from uuid import UUID
 import msgspec
 
 from skerry.compression import decompress_gzip, decompress_zstd
-from skerry.errors import FormatError, UnsupportedError
+from skerry.errors import FormatError, SkerryError, UnsupportedError
 from skerry.iceberg.metadata.json_object import JsonObject
 from skerry.iceberg.metadata.json_records import (
     JsonRecord,
@@ -87,6 +88,10 @@ _KNOWN: Final = frozenset(
     }
 )
 
+_SCHEMAS: Final = "schemas"
+_MAX_KEPT_BYTES: Final = 1 << 20
+"""Longer texts of schemas are parsed each time."""
+
 _MANY: Final[dict[str, type[JsonRecord]]] = {
     "snapshots": Snapshot,
     "snapshot-log": SnapshotLogEntry,
@@ -143,9 +148,25 @@ def _decode(data: bytes) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, text in decode_fields(data).items():
         kind = _MANY.get(name)
-        records = None if kind is None else decode_records(kind, text)
+        records = decode_records(kind, text) if kind is not None else _schemas_of(text) if name == _SCHEMAS else None
         found[name] = decode_json(text) if records is None else records
     return found
+
+
+def _schemas_of(text: Any) -> tuple[Schema, ...] | None:
+    """Schemas, which hardly ever change between two metadata files; None if they are not valid."""
+    data = bytes(text)
+    if len(data) > _MAX_KEPT_BYTES:
+        return None
+    try:
+        return _parsed_schemas(data)
+    except SkerryError:
+        return None  # parsing says what is wrong, after what comes before
+
+
+@functools.lru_cache(maxsize=32)
+def _parsed_schemas(text: bytes) -> tuple[Schema, ...]:
+    return _schemas(JsonObject({_SCHEMAS: decode_json(text)}, "", RULE), is_first=False)
 
 
 def encode_metadata(metadata: TableMetadata, location: str = "") -> bytes:
@@ -230,8 +251,11 @@ def _current_snapshot_id(found: JsonObject) -> int | None:
 
 
 def _schemas(found: JsonObject, *, is_first: bool) -> tuple[Schema, ...]:
-    if is_first and not found.has("schemas"):
+    if is_first and not found.has(_SCHEMAS):
         return (Schema.from_json(found.object("schema")),)
+    known = found.value.get(_SCHEMAS)
+    if isinstance(known, tuple):  # by `_decode`
+        return known
     schemas = tuple(Schema.from_json(one) for one in found.objects("schemas", required=True))
     _check_unique(found, "schemas", "schema-id", [schema.schema_id for schema in schemas])
     return schemas

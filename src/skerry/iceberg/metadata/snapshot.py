@@ -78,10 +78,10 @@ class Snapshot(JsonRecord, frozen=True, kw_only=True):
     def operation(self) -> Operation | None:
         """What it did; None if it is not recorded, as in old tables of version 1, or unknown."""
         name = None if self.summary is None else self.summary.get("operation")
-        return Operation(name) if isinstance(name, str) and name in _OPERATIONS else None
+        return _OPERATIONS.get(name) if isinstance(name, str) else None
 
 
-_OPERATIONS = frozenset(Operation)
+_OPERATIONS = {operation.value: operation for operation in Operation}
 
 
 class SnapshotLogEntry(JsonRecord, frozen=True, kw_only=True):
