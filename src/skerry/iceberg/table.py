@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from skerry.iceberg.inspection import IcebergInspect
     from skerry.iceberg.jobs.connector import IcebergConnector
     from skerry.iceberg.jobs.row_changes import ChangeRequest
+    from skerry.iceberg.metadata.snapshot import Snapshot as IcebergSnapshot
     from skerry.iceberg.reading.changes import Changes
     from skerry.iceberg.reading.scan import Scan
     from skerry.table.copying import CopyRequest, CopySummary
@@ -133,9 +134,13 @@ class IcebergTable(JobTable):
     # ---- history ----
 
     def snapshots(self) -> list[Snapshot]:
+        found = self._snapshots(self.handle.state.metadata.snapshots)
+        return sorted(found, key=lambda snapshot: (snapshot.sequence_number, snapshot.timestamp))
+
+    def _snapshots(self, snapshots: Iterable[IcebergSnapshot]) -> list[Snapshot]:
         metadata = self.handle.state.metadata
         with_statistics = {file.snapshot_id for file in metadata.statistics if file.blob_metadata}
-        found = [
+        return [
             Snapshot(
                 snapshot_id=snapshot.snapshot_id,
                 parent_id=snapshot.parent_snapshot_id,
@@ -145,15 +150,12 @@ class IcebergTable(JobTable):
                 summary=dict(summary_of(snapshot)),
                 has_statistics=snapshot.snapshot_id in with_statistics,
             )
-            for snapshot in metadata.snapshots
+            for snapshot in snapshots
         ]
-        return sorted(found, key=lambda snapshot: (snapshot.sequence_number, snapshot.timestamp))
 
     def current_snapshot(self, ref: str = MAIN) -> Snapshot | None:
         current = self.handle.state.snapshot(ref)
-        if current is None:
-            return None
-        return next(snapshot for snapshot in self.snapshots() if snapshot.snapshot_id == current.snapshot_id)
+        return None if current is None else self._snapshots([current])[0]
 
     def history(self) -> list[tuple[datetime, int]]:
         return [(of_millis(entry.timestamp_ms), entry.snapshot_id) for entry in self.handle.state.metadata.snapshot_log]
