@@ -134,11 +134,7 @@ class Catalog(QueryableCatalog, Transactional):
         Raises:
             NotFoundError: There is no such namespace.
         """
-        check_text("namespace", namespace)
-        known = self.list_namespaces()
-        if namespace is not None and namespace not in known:
-            raise NotFoundError(f"no namespace {namespace!r}{nearest(namespace, known)}")
-        namespaces = known if namespace is None else [namespace]
+        namespaces = self._namespaces(namespace)
         return sorted({table for store in self._stores for name in namespaces for table in store.list_tables(name)})
 
     def create_table(

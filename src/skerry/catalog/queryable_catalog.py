@@ -62,20 +62,31 @@ class QueryableCatalog:
     def table_exists(self, name: str) -> bool:
         """Whether there is a table of that name."""
 
-    def list_views(self, namespace: str | None = None) -> list[str]:
-        """Names of all views, or of those in one namespace, in alphabetical order.
+    def _namespaces(self, namespace: str | None) -> list[str]:
+        """The namespace that was asked for, or all of them.
 
         Raises:
             NotFoundError: There is no such namespace.
         """
         check_text("namespace", namespace)
         known = self.list_namespaces()
-        if namespace is not None and namespace not in known:
+        if namespace is None:
+            return known
+        if namespace not in known:
             raise NotFoundError(f"no namespace {namespace!r}{nearest(namespace, known)}")
+        return [namespace]
+
+    def list_views(self, namespace: str | None = None) -> list[str]:
+        """Names of all views, or of those in one namespace, in alphabetical order.
+
+        Raises:
+            NotFoundError: There is no such namespace.
+        """
+        namespaces = self._namespaces(namespace)
         if self._iceberg is None:
             return []
         found = []
-        for wanted in known if namespace is None else [namespace]:
+        for wanted in namespaces:
             try:
                 found += [".".join(view) for view in self._iceberg.catalog.list_views(parts_of(wanted))]
             except NotFoundError:  # a namespace of Paimon tables, or dropped in the meantime
