@@ -94,7 +94,7 @@ def _documented() -> list[tuple[str, str]]:
     return [(paimon, arrow.strip("`")) for paimon, arrow, _ in rows[1:] if paimon not in _NESTED]
 
 
-_NESTED = ("ARRAY", "MAP", "MULTISET", "ROW")
+_NESTED = ("ARRAY", "MAP", "MULTISET", "ROW", "VARIANT", "VECTOR")
 
 
 @pytest.mark.parametrize(("paimon", "arrow"), _documented())
@@ -115,9 +115,12 @@ BAD_TYPES: list[tuple[Any, type[Exception], str]] = [
     ("DATE WITH LOCAL TIME ZONE", FormatError, "is not a valid data type"),
     ("", FormatError, "is not a valid data type"),
     ("ARRAY<INT>", FormatError, "is not a valid data type"),
-    ("VARIANT", UnsupportedError, "Paimon type 'VARIANT' is not supported"),
-    ("BLOB NOT NULL", UnsupportedError, "Paimon type 'BLOB NOT NULL' is not supported"),
-    ({"type": "VECTOR", "element": "FLOAT", "length": 3}, UnsupportedError, "Paimon type 'VECTOR' is not supported"),
+    ("VARIANT(3)", FormatError, "is not a valid data type"),
+    ("BLOB_REF", UnsupportedError, "Paimon type 'BLOB_REF' is not supported"),
+    ("VECTOR", FormatError, "is not a valid data type"),
+    ({"type": "VECTOR", "element": "STRING", "length": 3}, FormatError, "numbers as elements, found STRING"),
+    ({"type": "VECTOR", "element": "FLOAT", "length": 0}, FormatError, "a length from 1 on, found 0"),
+    ({"type": "VECTOR", "element": "FLOAT"}, FormatError, "a length from 1 on, found None"),
     ({"type": "ARRAY"}, FormatError, "a type must be text or an object"),
     ({"type": "ROW", "fields": {}}, FormatError, "a ROW must have a list of fields"),
     ({"element": "INT"}, FormatError, "a type must be text or an object"),
@@ -225,7 +228,7 @@ BAD_SCHEMAS: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"version": 4}, UnsupportedError, "schema version 4 is not supported"),
     ({"fields": {}}, FormatError, "must have a list of fields"),
     ({"fields": [{"id": 0, "name": "a", "type": "NOPE"}]}, FormatError, "column 'a': 'NOPE' is not a valid data type"),
-    ({"fields": [{"id": 0, "name": "a", "type": "VARIANT"}]}, UnsupportedError, "column 'a': Paimon type 'VARIANT'"),
+    ({"fields": [{"id": 0, "name": "a", "type": "BLOB_VIEW"}]}, UnsupportedError, "'a': Paimon type 'BLOB_VIEW'"),
     ({"fields": [{"id": "0", "name": "a", "type": "INT"}]}, FormatError, "id must be a 32-bit integer"),
     ({"fields": [{"id": 0, "type": "INT"}]}, FormatError, "field 0 must have a name"),
     ({"fields": ["a"]}, FormatError, "a field must be an object"),

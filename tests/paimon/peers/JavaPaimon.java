@@ -12,6 +12,8 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import org.apache.paimon.data.BinaryString;
+import org.apache.paimon.data.Blob;
+import org.apache.paimon.data.BlobData;
 import org.apache.paimon.data.Decimal;
 import org.apache.paimon.data.GenericArray;
 import org.apache.paimon.data.GenericMap;
@@ -20,6 +22,8 @@ import org.apache.paimon.data.InternalArray;
 import org.apache.paimon.data.InternalMap;
 import org.apache.paimon.data.InternalRow;
 import org.apache.paimon.data.Timestamp;
+import org.apache.paimon.data.variant.GenericVariant;
+import org.apache.paimon.data.variant.Variant;
 import org.apache.paimon.disk.IOManager;
 import org.apache.paimon.fs.local.LocalFileIO;
 import org.apache.paimon.index.HashBucketAssigner;
@@ -224,6 +228,8 @@ public class JavaPaimon {
             return new GenericMap(entries);
         }
         if (root.equals("ROW")) return row(value, ((RowType) type).getFieldTypes());
+        if (root.equals("VARIANT")) return GenericVariant.fromJson(value.asText());
+        if (root.equals("BLOB")) return new BlobData(Base64.getDecoder().decode(value.asText()));
         return Integer.valueOf(value.asInt());
     }
 
@@ -267,6 +273,8 @@ public class JavaPaimon {
             return entries;
         }
         if (root.equals("ROW")) return out((InternalRow) value, (RowType) type);
+        if (root.equals("VARIANT")) return json.getNodeFactory().textNode(((Variant) value).toJson());
+        if (root.equals("BLOB")) return json.getNodeFactory().textNode(Base64.getEncoder().encodeToString(((Blob) value).toData()));
         return json.getNodeFactory().numberNode(((Number) value).longValue());
     }
 

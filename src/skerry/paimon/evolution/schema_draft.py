@@ -26,10 +26,12 @@ from skerry.paimon.values.types import (
     MultisetType,
     PaimonType,
     RowType,
+    VectorType,
     decode_type,
     with_fresh_ids,
 )
 from skerry.table.rows.schema import is_list, nearest
+from skerry.variant import is_variant
 
 __all__ = ["Path", "SchemaDraft"]
 
@@ -396,12 +398,12 @@ def _rebuilt(type_: PaimonType, parts: Sequence[str], edit: Callable[[PaimonType
             if first == "key":
                 return replace(type_, key=_rebuilt(key, rest, edit))
             return replace(type_, value=_rebuilt(value, rest, edit))
-        case AtomicType():
+        case AtomicType() | VectorType():
             raise SchemaError(f"type {type_} contains no other types")
 
 
 def _is_like(type_: PaimonType, arrow: pa.DataType) -> bool:
-    if pa.types.is_struct(arrow):
+    if pa.types.is_struct(arrow) and not is_variant(arrow):
         return isinstance(type_, RowType)
     if pa.types.is_map(arrow):
         return isinstance(type_, MapType | MultisetType)

@@ -8,16 +8,18 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 import pyarrow as pa
 
 from skerry.errors import AlreadyExistsError, ConflictError, SchemaError
+from skerry.paimon.metadata.option_values import parse_list
 from skerry.paimon.metadata.options import CoreOptions
 from skerry.paimon.metadata.schema import TableSchema
 from skerry.paimon.metadata.schemas import create_schema, schema_ids
 from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.metadata.validation import check_options
-from skerry.paimon.values.arrow_types import to_paimon_fields
+from skerry.paimon.values.arrow_types import TYPE_KEY, to_paimon_fields
 from skerry.paimon.values.types import field_ids
 from skerry.storage import Storage
 from skerry.table.rows.schema import nearest
@@ -46,7 +48,7 @@ def first_schema(
         SchemaError: A column or key does not fit; the message names it.
         UnsupportedError: An option is not supported; the message names it.
     """
-    fields = to_paimon_fields(columns)
+    fields = to_paimon_fields(_with_types(columns, properties or {}))
     names = [field.name for field in fields]
     for what, keys in (("partition_by", partition_by), ("primary_key", primary_key)):
         if isinstance(keys, str):
@@ -72,6 +74,27 @@ def first_schema(
     )
     check_options(schema)
     return schema
+
+
+_TYPE_OPTIONS: Final = {"blob-field": b"BLOB", "vector-field": b"VECTOR"}
+
+
+def _with_types(columns: pa.Schema, options: Mapping[str, str]) -> pa.Schema:
+    """The columns with the types that options give them: bytes as BLOB, lists of a fixed length as VECTOR.
+
+    Raises:
+        SchemaError: An option names an unknown column.
+    """
+    for option, told in _TYPE_OPTIONS.items():
+        for name in parse_list(options.get(option, "")):
+            index = columns.get_field_index(name)
+            if index < 0:
+                raise SchemaError(
+                    f"option {option} names {name!r}, which is not a column{nearest(name, columns.names)}"
+                )
+            field = columns.field(index)
+            columns = columns.set(index, field.with_metadata({**(field.metadata or {}), TYPE_KEY: told}))
+    return columns
 
 
 def create_table(storage: Storage, location: str, schema: TableSchema, *, name: str) -> PaimonState:

@@ -17,10 +17,10 @@ from typing import Final
 from skerry.errors import SchemaError, UnsupportedError
 from skerry.paimon.metadata.buckets import check_bucket_key
 from skerry.paimon.metadata.option_values import parse_bool, parse_list
-from skerry.paimon.metadata.options import ChangelogProducer, CoreOptions, MergeEngine
+from skerry.paimon.metadata.options import ChangelogProducer, CoreOptions, FileFormat, MergeEngine
 from skerry.paimon.metadata.paths import POSTPONE_BUCKET
 from skerry.paimon.metadata.schema import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, TableSchema
-from skerry.paimon.values.types import AtomicType
+from skerry.paimon.values.types import AtomicType, DataField, TypeRoot, VectorType, types_within
 from skerry.table.statistics.settings import check_statistics_properties
 
 __all__ = ["check_options", "check_readable", "check_rewritable", "check_schema", "check_writable"]
@@ -75,7 +75,7 @@ def _check_keys(schema: TableSchema) -> None:
         if len(set(keys)) < len(keys):
             raise SchemaError(f"a {what} has a column twice: {', '.join(keys)}")
         for field in schema.fields_of(keys):
-            if not isinstance(field.type, AtomicType):
+            if not _is_comparable(field):
                 raise SchemaError(f"column {field.name!r} of type {field.type} cannot be part of a {what}")
     if schema.primary_keys and not schema.trimmed_primary_keys:
         raise SchemaError("the primary key must have a column that is not a partition key")
@@ -84,6 +84,11 @@ def _check_keys(schema: TableSchema) -> None:
     for field in schema.fields_of(schema.primary_keys):
         if field.type.nullable:
             raise SchemaError(f"column {field.name!r} of the primary key must be NOT NULL")
+
+
+def _is_comparable(field: DataField) -> bool:
+    """Whether the values of a column have an order."""
+    return isinstance(field.type, AtomicType) and field.type.root not in (TypeRoot.VARIANT, TypeRoot.BLOB)
 
 
 def _check_buckets(schema: TableSchema) -> None:
@@ -99,7 +104,7 @@ def _check_buckets(schema: TableSchema) -> None:
         raise SchemaError("an append table with a fixed number of buckets needs the option bucket-key", rule=_RULE)
     fields = schema.fields_of(schema.bucket_keys)
     for field in fields:
-        if not isinstance(field.type, AtomicType):
+        if not _is_comparable(field):
             raise SchemaError(f"column {field.name!r} of type {field.type} cannot be part of bucket-key", rule=_RULE)
         if schema.primary_keys and field.name not in schema.primary_keys:
             raise SchemaError(f"column {field.name!r} of bucket-key must be part of the primary key", rule=_RULE)
@@ -279,9 +284,23 @@ def check_writable(schema: TableSchema) -> None:
         if parts[0] == "file-index" and parts[-1] == "columns" and parts[1] != _WRITTEN_INDEX and text.strip():
             raise UnsupportedError(f"table option {name}: only {_WRITTEN_INDEX} indexes are written", rule=_RULE)
     core = CoreOptions(options)
-    _ = (core.file_format, core.changelog_file_format)  # raise if unknown
+    formats = {core.file_format, core.changelog_file_format}  # raise if unknown
+    if formats - {FileFormat.PARQUET}:
+        _check_parquet_only(schema)
     if schema.primary_keys:
         _check_writable_keys(schema, core)
+
+
+def _check_parquet_only(schema: TableSchema) -> None:
+    """Refuse columns that files in other formats than Parquet do not hold."""
+    for field in schema.fields:
+        for type_ in types_within(field.type):
+            if isinstance(type_, VectorType) or type_.root is TypeRoot.VARIANT:
+                raise UnsupportedError(
+                    f"column {field.name!r} of type {field.type} is written to Parquet files only: set file.format and "
+                    "changelog-file.format to parquet",
+                    rule=_RULE,
+                )
 
 
 def _check_writable_keys(schema: TableSchema, options: CoreOptions) -> None:

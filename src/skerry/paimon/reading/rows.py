@@ -38,6 +38,7 @@ from skerry.table.predicate import (
 from skerry.table.rows.metadata_columns import FILE, METADATA_COLUMNS, POSITION
 from skerry.table.rows.schema import field_id
 from skerry.table.work.read_ahead import WorkPool, read_ahead, scan_pool
+from skerry.variant import is_variant
 
 __all__ = ["SplitReader"]
 
@@ -342,7 +343,7 @@ class SplitReader:
 
 def _leaf_ids(field: pa.Field) -> list[int]:
     """The ids to read for a column: those of a struct's members, so that the struct itself is not read as a whole."""
-    if pa.types.is_struct(field.type):
+    if pa.types.is_struct(field.type) and not is_variant(field.type):
         return [number for child in field.type for number in _leaf_ids(child)]
     return [field_id(field)]
 

@@ -25,15 +25,17 @@ from skerry.paimon.values.types import (
     PaimonType,
     RowType,
     TypeRoot,
+    VectorType,
 )
 from skerry.table.rows.schema import FIELD_ID_KEY, NULL_DEFAULT_KEY, WRITE_DEFAULT_KEY, field_id, is_list
 from skerry.table.rows.value_limits import FRACTION_DIGITS_KEY, MAX_LENGTH_KEY
 from skerry.table.rows.values import decode_value, encode_value
-from skerry.variant import is_variant
+from skerry.variant import VARIANT, is_variant
 from skerry.wkb import shapes_of, shapes_type
 
 __all__ = [
     "DOC_KEY",
+    "TYPE_KEY",
     "arrow_field",
     "arrow_type",
     "check_default",
@@ -45,6 +47,8 @@ __all__ = [
 
 DOC_KEY = b"doc"
 """Metadata key of a field's description."""
+TYPE_KEY = b"skerry:paimon_type"
+"""Metadata key of the Paimon type of fields whose Arrow type does not tell: `BLOB` and `VECTOR`."""
 
 _NESTED_ID_BASE: Final = 536_870_911
 _IDS_PER_COLUMN: Final = 1024
@@ -63,6 +67,8 @@ _PLAIN: Final[dict[TypeRoot, pa.DataType]] = {
     TypeRoot.VARCHAR: pa.string(),
     TypeRoot.BINARY: pa.binary(),
     TypeRoot.VARBINARY: pa.binary(),
+    TypeRoot.VARIANT: VARIANT,
+    TypeRoot.BLOB: pa.large_binary(),
 }
 
 
@@ -79,10 +85,16 @@ def arrow_field(field: DataField) -> pa.Field:
     metadata = {FIELD_ID_KEY: str(field.id).encode(), **_limits(field.type)}
     if field.description is not None:
         metadata[DOC_KEY] = field.description.encode()
+    name = _TOLD.get(field.type.root) if isinstance(field.type, AtomicType) else None
+    if name is not None or isinstance(field.type, VectorType):
+        metadata[TYPE_KEY] = name or b"VECTOR"
     if field.default_value is not None:
         metadata[WRITE_DEFAULT_KEY] = check_default(field)
         metadata[NULL_DEFAULT_KEY] = b"true"  # Java's writer replaces nulls with it
     return pa.field(field.name, arrow_type(field.type, field.id), nullable=field.type.nullable, metadata=metadata)
+
+
+_TOLD: Final = {TypeRoot.BLOB: b"BLOB"}
 
 
 def check_default(field: DataField) -> bytes:
@@ -123,6 +135,8 @@ def arrow_type(type_: PaimonType, column_id: int = 0, depth: int = 0) -> pa.Data
         case MapType(key, value):
             key_field = _nested("key", key, column_id, depth, -1).with_nullable(False)
             return pa.map_(key_field, _nested("value", value, column_id, depth, 1))
+        case VectorType(element, length):
+            return pa.list_(_nested("element", element, column_id, depth, 1), length)
         case RowType(fields):
             return pa.struct([arrow_field(field) for field in fields])
 
@@ -234,6 +248,8 @@ def _ids_of(fields: Sequence[pa.Field]) -> Iterator[int]:
 
 def _ids_within(type_: pa.DataType) -> Iterator[int]:
     type_ = _plain(type_)
+    if is_variant(type_):
+        return
     if pa.types.is_struct(type_):
         yield from _ids_of(list(type_))
     elif pa.types.is_map(type_):
@@ -270,7 +286,7 @@ def to_paimon_type(type_: pa.DataType, next_id: Callable[[], int], *, path: tupl
     """
     type_ = _plain(type_)
     if is_variant(type_):
-        raise SchemaError(f"column {'.'.join(path)!r}: Paimon tables with variants are not supported")
+        return AtomicType(TypeRoot.VARIANT)
     if shapes_of(pa.field(".".join(path), type_)) is not None:
         raise SchemaError(
             f"column {'.'.join(path)!r}: Paimon has no type for shapes; cast it to binary without metadata"
@@ -296,11 +312,44 @@ def _fields(fields: list[pa.Field], next_id: Callable[[], int], path: tuple[str,
                 raise SchemaError(f"{_column(place)}the name is used twice")
             taken.add(field.name)
             number = next_id()
-            type_ = _nullable(to_paimon_type(shapes_type(field), next_id, path=place), field.nullable)
+            told = (field.metadata or {}).get(TYPE_KEY)
+            found = _told_type(field, told, place) if told else to_paimon_type(shapes_type(field), next_id, path=place)
+            type_ = _nullable(found, field.nullable)
             doc = (field.metadata or {}).get(DOC_KEY)
             yield DataField(number, field.name, type_, None if doc is None else doc.decode())
 
     return tuple(walk())
+
+
+def _told_type(field: pa.Field, told: bytes, path: tuple[str, ...]) -> PaimonType:
+    """The type of a field whose metadata names it.
+
+    Raises:
+        SchemaError: The Arrow type does not fit it, or the name is unknown.
+    """
+    type_ = _plain(field.type)
+    if told == b"BLOB" and any(is_bytes(type_) for is_bytes in _BYTES):
+        return AtomicType(TypeRoot.BLOB)
+    if told == b"VECTOR" and pa.types.is_fixed_size_list(type_) and type_.value_type in _VECTOR_ELEMENTS:
+        element = _nullable(_atomic(type_.value_type, (*path, "element")), type_.value_field.nullable)
+        assert isinstance(element, AtomicType)
+        return VectorType(element, type_.list_size)
+    raise SchemaError(
+        f"{_column(path)}Arrow type {type_} cannot be stored as {told.decode(errors='replace')}: a BLOB must be "
+        "binary, a VECTOR a list of a fixed number of booleans, integers or floating-point numbers"
+    )
+
+
+_BYTES: Final = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view)
+_VECTOR_ELEMENTS: Final = (
+    pa.bool_(),
+    pa.int8(),
+    pa.int16(),
+    pa.int32(),
+    pa.int64(),
+    pa.float32(),
+    pa.float64(),
+)
 
 
 def _nullable(type_: PaimonType, nullable: bool) -> PaimonType:

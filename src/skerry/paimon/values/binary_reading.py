@@ -20,7 +20,16 @@ from skerry.errors import FormatError, UnsupportedError
 from skerry.paimon.values.arrow_types import arrow_type
 from skerry.paimon.values.binary_row import COMPACT_DECIMAL, COMPACT_TIMESTAMP, INLINE_BYTES, element_width, null_bytes
 from skerry.paimon.values.byte_spans import Bytes, Longs, Words, copy_spans, get_words
-from skerry.paimon.values.types import ArrayType, AtomicType, MapType, MultisetType, PaimonType, RowType, TypeRoot
+from skerry.paimon.values.types import (
+    ArrayType,
+    AtomicType,
+    MapType,
+    MultisetType,
+    PaimonType,
+    RowType,
+    TypeRoot,
+    VectorType,
+)
 
 __all__ = ["decode_rows"]
 
@@ -141,6 +150,8 @@ def _fields(types: Sequence[PaimonType], rows: _Spans, wanted: Sequence[int]) ->
 
 def _column(type_: PaimonType, slots: _Slots) -> pa.Array:
     match type_:
+        case AtomicType(TypeRoot.VARIANT | TypeRoot.BLOB) | VectorType():
+            return pa.nulls(len(slots.is_null), arrow_type(type_))  # metadata describes none
         case AtomicType(root):
             if root in _BYTES:
                 return _bytes(type_, slots)

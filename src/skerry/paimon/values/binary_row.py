@@ -21,7 +21,16 @@ import pyarrow as pa
 from skerry.errors import SchemaError
 from skerry.paimon.values.arrow_types import arrow_type
 from skerry.paimon.values.byte_spans import Bytes, Longs, Words, copy_spans, hash_spans, put_words
-from skerry.paimon.values.types import ArrayType, AtomicType, MapType, MultisetType, PaimonType, RowType, TypeRoot
+from skerry.paimon.values.types import (
+    ArrayType,
+    AtomicType,
+    MapType,
+    MultisetType,
+    PaimonType,
+    RowType,
+    TypeRoot,
+    VectorType,
+)
 
 __all__ = [
     "COMPACT_DECIMAL",
@@ -183,6 +192,10 @@ def _slots(type_: PaimonType, column: pa.Array, in_row: bool) -> _Slots:
     """The slots of a column of a row, or of the elements of arrays, whose nulls reserve no bytes."""
     is_null = column.is_null().to_numpy(zero_copy_only=False)
     match type_:
+        case AtomicType(TypeRoot.VARIANT | TypeRoot.BLOB) | VectorType():
+            if not is_null.all():
+                raise SchemaError(f"{type_} cannot be a value of metadata")
+            return _Slots(np.zeros(len(column), np.uint64), is_null)
         case AtomicType(root):
             if root in _BYTES:
                 return _byte_slots(column, is_null)

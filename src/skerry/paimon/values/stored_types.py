@@ -16,9 +16,19 @@ import pyarrow as pa
 from skerry.errors import SchemaError, UnsupportedError
 from skerry.paimon.values.arrow_types import arrow_type
 from skerry.paimon.values.casts import plan_cast
-from skerry.paimon.values.types import ArrayType, AtomicType, MapType, MultisetType, PaimonType, RowType
+from skerry.paimon.values.types import (
+    ArrayType,
+    AtomicType,
+    MapType,
+    MultisetType,
+    PaimonType,
+    RowType,
+    TypeRoot,
+    VectorType,
+)
 from skerry.table.rows.nested_arrays import convert_elements, convert_entries
 from skerry.table.rows.schema import FIELD_ID_KEY, is_list
+from skerry.variant.assembling import assemble
 
 __all__ = ["plan_column"]
 
@@ -45,6 +55,8 @@ def plan_column(
     match then, now:
         case AtomicType(), AtomicType():
             return _plan_atomic(stored, then, now, target, path)
+        case VectorType(), VectorType() if then.element.root is now.element.root and then.length == now.length:
+            return _plan_vector(stored, then, target, path)
         case RowType(), RowType():
             return _plan_row(stored, then, now, target, path)
         case ArrayType(), ArrayType():
@@ -65,6 +77,10 @@ def _mismatch(stored: pa.DataType, then: PaimonType, path: tuple[str, ...]) -> S
 def _plan_atomic(
     stored: pa.DataType, then: AtomicType, now: AtomicType, target: pa.DataType, path: tuple[str, ...]
 ) -> _Convert:
+    if then.root is TypeRoot.VARIANT and now.root is TypeRoot.VARIANT:
+        if not pa.types.is_struct(stored):
+            raise _mismatch(stored, then, path)
+        return assemble
     logical = arrow_type(then)
     restore = _plan_restore(stored, logical)
     if restore is None:
@@ -150,6 +166,13 @@ def _plan_array(
     if not is_list(stored):
         raise _mismatch(stored, then, path)
     convert = plan_column(stored.value_type, then.element, now.element, target.value_type, (*path, "element"))
+    return lambda array: convert_elements(array, convert, target)
+
+
+def _plan_vector(stored: pa.DataType, then: VectorType, target: pa.DataType, path: tuple[str, ...]) -> _Convert:
+    if not is_list(stored):
+        raise _mismatch(stored, then, path)
+    convert = plan_column(stored.value_type, then.element, then.element, target.value_type, (*path, "element"))
     return lambda array: convert_elements(array, convert, target)
 
 

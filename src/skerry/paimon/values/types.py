@@ -25,11 +25,13 @@ __all__ = [
     "PaimonType",
     "RowType",
     "TypeRoot",
+    "VectorType",
     "decode_field",
     "decode_type",
     "encode_field",
     "encode_type",
     "field_ids",
+    "types_within",
     "with_fresh_ids",
 ]
 
@@ -58,6 +60,8 @@ class TypeRoot(Enum):
     VARCHAR = "VARCHAR"
     BINARY = "BINARY"
     VARBINARY = "VARBINARY"
+    VARIANT = "VARIANT"
+    BLOB = "BLOB"
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +137,25 @@ class RowType:
         return f"ROW<{members}>{_suffix(self)}"
 
 
-PaimonType: TypeAlias = AtomicType | ArrayType | MultisetType | MapType | RowType
+@dataclass(frozen=True, slots=True)
+class VectorType:
+    """A fixed number of numbers.
+
+    Args:
+        element: Type of each: BOOLEAN, an integer or a floating-point type.
+        length: How many.
+        nullable: Whether nulls are allowed.
+    """
+
+    element: AtomicType
+    length: int
+    nullable: bool = True
+
+    def __str__(self) -> str:
+        return f"VECTOR<{self.element}, {self.length}>{_suffix(self)}"
+
+
+PaimonType: TypeAlias = AtomicType | ArrayType | MultisetType | MapType | RowType | VectorType
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,10 +193,25 @@ def field_ids(field: DataField) -> Iterator[int]:
                 stack += (key, value)
 
 
+def types_within(type_: PaimonType) -> Iterator[AtomicType | VectorType]:
+    """The types of values that have no parts of their own: the type itself, or those nested in it."""
+    stack = [type_]
+    while stack:
+        match stack.pop():
+            case RowType(fields):
+                stack += (member.type for member in fields)
+            case ArrayType(element) | MultisetType(element):
+                stack.append(element)
+            case MapType(key, value):
+                stack += (key, value)
+            case AtomicType() | VectorType() as found:
+                yield found
+
+
 def with_fresh_ids(type_: PaimonType, next_id: Callable[[], int]) -> PaimonType:
     """A type in which the members of ROWs have new ids, depth first."""
     match type_:
-        case AtomicType():
+        case AtomicType() | VectorType():
             return type_
         case ArrayType(element) | MultisetType(element):
             return replace(type_, element=with_fresh_ids(element, next_id))
@@ -204,7 +241,7 @@ _ALIASES = {
     "BYTES": TypeRoot.VARBINARY,
 }
 _UNBOUNDED = {"STRING", "BYTES"}
-_UNSUPPORTED = {"VARIANT", "BLOB", "VECTOR", "BLOB_REF", "BLOB_DESCRIPTOR", "BLOB_VIEW"}
+_UNSUPPORTED = {"BLOB_REF", "BLOB_DESCRIPTOR", "BLOB_VIEW"}
 _LENGTHS = {TypeRoot.CHAR, TypeRoot.VARCHAR, TypeRoot.BINARY, TypeRoot.VARBINARY}
 _FRACTIONS = {TypeRoot.TIME: 0, TypeRoot.TIMESTAMP: _TIMESTAMP_PRECISION, TypeRoot.TIMESTAMP_LTZ: _TIMESTAMP_PRECISION}
 
@@ -286,7 +323,7 @@ def decode_type(value: Any, *, location: str | None = None) -> PaimonType:
 
     Raises:
         FormatError: It is not a valid type.
-        UnsupportedError: The type is not supported; VARIANT, BLOB and VECTOR are named.
+        UnsupportedError: The type is not supported; the message names it.
 
     Spec: docs/formats/paimon.md § 2.1, § 2.3.
     """
@@ -345,8 +382,7 @@ def _decode_type(value: Any, depth: int) -> PaimonType:
     name, nullable = text.removesuffix(_NOT_NULL), not text.endswith(_NOT_NULL)
     decode = _NESTED.get(name)
     if decode is None:
-        type_: PaimonType = _atomic(text)  # `VECTOR` and other known, but unsupported types
-        return type_
+        return _atomic(text)
     return replace(decode(value, depth + 1), nullable=nullable)
 
 
@@ -357,11 +393,32 @@ def _decode_row(value: Mapping[str, Any], depth: int) -> RowType:
     return RowType(tuple(_decode_field(field, depth) for field in fields))
 
 
-_NESTED: dict[str, Callable[[Mapping[str, Any], int], ArrayType | MultisetType | MapType | RowType]] = {
+_NUMBERS = {
+    TypeRoot.BOOLEAN,
+    TypeRoot.TINYINT,
+    TypeRoot.SMALLINT,
+    TypeRoot.INT,
+    TypeRoot.BIGINT,
+    TypeRoot.FLOAT,
+    TypeRoot.DOUBLE,
+}
+
+
+def _decode_vector(value: Mapping[str, Any], depth: int) -> VectorType:
+    element, length = _decode_type(value.get("element"), depth), value.get("length")
+    if not isinstance(element, AtomicType) or element.root not in _NUMBERS:
+        raise FormatError(f"a VECTOR must have numbers as elements, found {element}", rule=_RULE)
+    if not isinstance(length, int) or isinstance(length, bool) or not 1 <= length <= MAX_LENGTH:
+        raise FormatError(f"a VECTOR must have a length from 1 on, found {length!r:.80}", rule=_RULE)
+    return VectorType(element, length)
+
+
+_NESTED: dict[str, Callable[[Mapping[str, Any], int], ArrayType | MultisetType | MapType | RowType | VectorType]] = {
     "ARRAY": lambda value, depth: ArrayType(_decode_type(value.get("element"), depth)),
     "MULTISET": lambda value, depth: MultisetType(_decode_type(value.get("element"), depth)),
     "MAP": lambda value, depth: MapType(_decode_type(value.get("key"), depth), _decode_type(value.get("value"), depth)),
     "ROW": _decode_row,
+    "VECTOR": _decode_vector,
 }
 
 
@@ -376,6 +433,8 @@ def encode_type(type_: PaimonType) -> str | dict[str, Any]:
             return {"type": "MULTISET" + _suffix(type_), "element": encode_type(element)}
         case MapType(key, value):
             return {"type": "MAP" + _suffix(type_), "key": encode_type(key), "value": encode_type(value)}
+        case VectorType(element, length):
+            return {"type": "VECTOR" + _suffix(type_), "element": encode_type(element), "length": length}
         case RowType(fields):
             return {"type": "ROW" + _suffix(type_), "fields": [encode_field(field) for field in fields]}
 

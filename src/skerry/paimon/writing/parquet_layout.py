@@ -16,6 +16,7 @@ from skerry.parquet import annotate_timestamps
 from skerry.storage import Storage
 from skerry.table.files.evolution import map_fields
 from skerry.table.files.file_output import ParquetOutput
+from skerry.table.rows.schema import is_list
 
 __all__ = ["PaimonParquetOutput"]
 
@@ -89,7 +90,7 @@ def _leaves(schema: pa.Schema) -> Iterator[_Leaf]:
             index += 1
             yield from walk(type_.key_type, f"{path}.key_value.key")
             yield from walk(type_.item_type, f"{path}.key_value.value")
-        elif pa.types.is_list(type_):
+        elif is_list(type_):
             index += 1
             yield from walk(type_.value_type, f"{path}.list.element")
         else:

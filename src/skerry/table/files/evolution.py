@@ -204,6 +204,8 @@ def _with_children(type_: pa.DataType, children: list[pa.Field]) -> pa.DataType:
         return pa.struct(children)
     if pa.types.is_map(type_):
         return pa.map_(*children)
+    if pa.types.is_fixed_size_list(type_):
+        return pa.list_(children[0], type_.list_size)
     return pa.large_list(children[0]) if pa.types.is_large_list(type_) else pa.list_(children[0])
 
 

@@ -357,6 +357,10 @@ def _without_nulls(array: pa.Array) -> pa.Array:
         return pa.StructArray.from_arrays(members, fields=fields)
     if pa.types.is_map(type_):
         return pa.MapArray.from_arrays(array.offsets, array.keys, array.items, type_)
+    if pa.types.is_fixed_size_list(type_):
+        size = type_.list_size
+        values = array.values.slice(array.offset * size, len(array) * size)
+        return pa.FixedSizeListArray.from_arrays(values, type=type_)
     if is_list(type_):
         return pa.ListArray.from_arrays(array.offsets, array.values, type=type_)
     return pa.Array.from_buffers(type_, len(array), [None, *array.buffers()[1:]], 0, array.offset)

@@ -9,22 +9,46 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skerry.errors import SchemaError
+
 __all__ = ["convert_elements", "convert_entries", "list_elements"]
 
 _Convert: TypeAlias = Callable[[pa.Array], pa.Array]
 
 
-def convert_elements(array: pa.Array, convert: _Convert, target: pa.ListType) -> pa.ListArray:
+def convert_elements(array: pa.Array, convert: _Convert, target: pa.DataType) -> pa.Array:
     """Convert the elements of lists.
 
     Args:
         array: Lists, of any of Arrow's list types.
         convert: Converts elements to the target's type; called with those of all lists that are not null.
-        target: The type of the result.
+        target: The type of the result: lists of any length, or of a fixed one.
+
+    Raises:
+        SchemaError: A list has another length than the fixed one.
     """
+    if pa.types.is_fixed_size_list(target):
+        return _fixed_elements(array, convert, target)
     # not cast(): PyArrow 26 drops the last element when it casts a list view
     values = convert(list_elements(array))
     return pa.ListArray.from_arrays(_offsets(array), values, type=target, mask=array.is_null())
+
+
+def _fixed_elements(array: pa.Array, convert: _Convert, target: pa.FixedSizeListType) -> pa.FixedSizeListArray:
+    lengths = pc.list_value_length(array).drop_null().to_numpy(zero_copy_only=False)
+    wrong = lengths[lengths != target.list_size]
+    if len(wrong):
+        raise SchemaError(f"a vector has {int(wrong[0])} elements, expected {target.list_size}")
+    values = convert(list_elements(array))
+    if not array.null_count:
+        return pa.FixedSizeListArray.from_arrays(values, type=target)
+    valid = array.is_valid().to_numpy(zero_copy_only=False)
+    places = np.full((len(array), target.list_size), -1, np.int64)
+    places[valid] = np.arange(len(values)).reshape(-1, target.list_size)
+    taken = values.take(pa.array(places.reshape(-1), mask=places.reshape(-1) < 0))
+    if not target.value_field.nullable:
+        taken = pc.fill_null(taken, pa.scalar(0).cast(taken.type))  # Parquet writers refuse nulls even under a null
+    return pa.FixedSizeListArray.from_arrays(taken, type=target, mask=pa.array(~valid))
 
 
 def convert_entries(
