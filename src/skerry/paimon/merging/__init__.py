@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from skerry.paimon.merging.engines import MergeFunction, check_kinds
+from skerry.paimon.merging.key_search import search_keys
 from skerry.paimon.merging.order_keys import OrderKeys, encode_order_keys
 from skerry.paimon.merging.records import MergeOrder, Records, RowKind, lowest_level_only, merge_runs, sort_records
 
@@ -20,5 +21,6 @@ __all__ = [
     "encode_order_keys",
     "lowest_level_only",
     "merge_runs",
+    "search_keys",
     "sort_records",
 ]

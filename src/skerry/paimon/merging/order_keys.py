@@ -63,6 +63,28 @@ class OrderKeys:
         offsets = self.offsets if self.is_exact else self.offsets[start : stop + 1]
         return OrderKeys(self.words[start:stop], self.data, offsets)
 
+    def take(self, rows: npt.NDArray[np.int64]) -> OrderKeys:
+        """The keys of some rows."""
+        if self.is_exact:
+            return OrderKeys(self.words[rows], self.data, self.offsets)
+        buffers = [None, pa.py_buffer(self.offsets), pa.py_buffer(self.data)]
+        taken = pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(self), buffers).take(pa.array(rows))
+        _, offsets, data = taken.buffers()
+        content = _NO_BYTES if data is None else np.frombuffer(data, np.uint8)
+        return OrderKeys(self.words[rows], content, np.frombuffer(offsets, np.int64)[: len(rows) + 1])
+
+    def compact(self) -> OrderKeys:
+        """The same keys without what else is in the memory that they share."""
+        if self.is_exact:
+            return OrderKeys(self.words.copy(), _NO_BYTES, _NO_OFFSETS)
+        data = self.data[self.offsets[0] : self.offsets[-1]].copy()
+        return OrderKeys(self.words.copy(), data, self.offsets - self.offsets[0])
+
+    @property
+    def size_bytes(self) -> int:
+        """Memory that they take."""
+        return self.words.nbytes + self.data.nbytes + self.offsets.nbytes
+
     def key(self, row: int) -> bytes:
         """One key; keys of the same columns compare as bytes."""
         if self.is_exact:
@@ -81,6 +103,14 @@ class OrderKeys:
         lengths = np.concatenate([np.diff(part.offsets) for part in parts])
         return cls(words, np.concatenate(data), _offsets(lengths))
 
+    def order(self) -> npt.NDArray[np.int64]:
+        """int64[n] The rows in the order of their keys; those of equal keys stay in their order."""
+        if self.is_exact:
+            return np.argsort(self.words, kind="stable")
+        order = np.empty(len(self), np.int64)
+        sort_rows(self.words, self.data, self.offsets, order, np.empty(len(self), np.int64))
+        return order
+
     def ranks(self) -> Words:
         """Ranks that compare as the keys do: equal for equal keys.
 
@@ -89,11 +119,8 @@ class OrderKeys:
         """
         if self.is_exact:
             return self.words
-        order = np.empty(len(self), np.int64)
-        spare = np.empty(len(self), np.int64)
-        sort_rows(self.words, self.data, self.offsets, order, spare)
         ranks = np.empty(len(self), np.uint64)
-        _rank(self.words, self.data, self.offsets, order, ranks)
+        _rank(self.words, self.data, self.offsets, self.order(), ranks)
         return ranks
 
 

@@ -97,6 +97,11 @@ class DataFile:
                 steps = steps or self._plan(batch.schema)
                 yield self._convert(batch, steps)
 
+    def converted(self, stored: pa.RecordBatch) -> pa.RecordBatch:
+        """Rows of `stored` in the columns of `schema`; see `batches`."""
+        with reading(self.file.location, self.file.file_format):
+            return self._convert(stored, self._plan(stored.schema))
+
     def _plan(self, stored: pa.Schema) -> list[_Step]:
         found = top_level(stored)
         steps: list[_Step] = []

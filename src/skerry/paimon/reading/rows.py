@@ -40,7 +40,7 @@ from skerry.table.rows.schema import field_id
 from skerry.table.work.read_ahead import WorkPool, read_ahead, scan_pool
 from skerry.variant import is_variant
 
-__all__ = ["SplitReader"]
+__all__ = ["SplitReader", "as_records"]
 
 _BATCH_ROWS: Final = 1 << 17
 _LEAST_BATCH_ROWS: Final = 1 << 10
@@ -271,7 +271,7 @@ class SplitReader:
                     row += stored.num_rows
                     batch = stored if keep is None else stored.filter(keep)
                     with _of_file(opened):
-                        records = KeyedRecords.of(_as_records(batch), key_columns)
+                        records = KeyedRecords.of(as_records(batch), key_columns)
                     yield records
 
     def _wanted(self, records: Records) -> Records:
@@ -325,7 +325,7 @@ class SplitReader:
             keep = _alive(piece.deleted, row, stored.num_rows)
             row += stored.num_rows
             with _of_file(piece.opened):
-                records = _as_records(stored if keep is None else stored.filter(keep))
+                records = as_records(stored if keep is None else stored.filter(keep))
             yield records
 
     def _known_rows(self, split: Split) -> int | None:
@@ -389,7 +389,15 @@ def _kinds(batch: pa.RecordBatch) -> npt.NDArray[np.int8]:
     return kinds
 
 
-def _as_records(batch: pa.RecordBatch) -> Records:
+def as_records(batch: pa.RecordBatch) -> Records:
+    """Rows as records.
+
+    Args:
+        batch: Rows, with the columns of `SYSTEM_COLUMNS` among the others.
+
+    Raises:
+        FormatError: A row has no sequence number, or its kind is invalid.
+    """
     numbers = batch.column(NUMBER.name)
     if numbers.null_count:
         raise FormatError("a record has no sequence number", rule="docs/formats/paimon.md § 8.5")
