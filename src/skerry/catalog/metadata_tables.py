@@ -10,7 +10,7 @@ import pyarrow as pa
 from skerry.catalog.view import View
 from skerry.table.inspection.inspect import Inspect
 from skerry.table.predicate import columns_of, parse, row_mask
-from skerry.table.rows.row_stream import RowStream
+from skerry.table.rows.row_stream import BoundedStream
 from skerry.table.rows.schema import FIELD_ID_KEY
 from skerry.table.statistics.column_statistics import ColumnStatistics
 from skerry.table.table import Table
@@ -70,7 +70,8 @@ class MetadataTable:
         self._needed: set[str] = set()
         self._rows: pa.Table | None = None
         numbers = iter(range(1 << 31))
-        self.schema = pa.schema([_with_ids(field, numbers) for field in inspect.schema(name)])
+        schema = inspect.schema(name)
+        self.schema = schema if inspect.has_rows(name) else pa.schema([_with_ids(field, numbers) for field in schema])
 
     def need(self, columns: Iterable[str]) -> None:
         """Say which columns will be asked for."""
@@ -82,7 +83,7 @@ class MetadataTable:
 
     def scan(
         self, columns: Sequence[str] | None = None, where: str | None = None, *, limit: int | None = None
-    ) -> MetadataScan:
+    ) -> BoundedStream:
         """Some columns of the rows that satisfy a condition, at most `limit` of them.
 
         Args:
@@ -94,9 +95,13 @@ class MetadataTable:
             FormatError: `where` is not a condition, or metadata is corrupt.
             SchemaError: A column does not exist, or `where` does not fit.
         """
-        predicate = parse(where, self.schema)
         named = self._needed or self.schema.names if columns is None else columns
         wanted = sorted(named, key=self.schema.get_field_index) if columns is None else list(named)
+        if self._inspect.has_rows(self._name):
+            return self._inspect.rows(
+                self._name, columns=wanted, where=where, limit=limit, snapshot=self._snapshot, ref=self._ref
+            )
+        predicate = parse(where, self.schema)
         needed = {*wanted, *(column.path[0] for column in columns_of(predicate)), *self._needed}
         if self._rows is None or not needed <= set(self._rows.schema.names):
             ordered = sorted(needed, key=self.schema.get_field_index)
@@ -105,7 +110,7 @@ class MetadataTable:
         return MetadataScan(pa.Table.from_batches(batches, self._rows.schema).select(wanted).slice(0, limit))
 
 
-class MetadataScan(RowStream):
+class MetadataScan(BoundedStream):
     """Rows of a metadata table.
 
     Args:

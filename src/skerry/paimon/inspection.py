@@ -9,21 +9,19 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skerry.errors import FormatError, NotFoundError, UnsupportedError
+from skerry.errors import FormatError, NotFoundError
 from skerry.paimon.handle import PaimonHandle
-from skerry.paimon.jobs.expire import ExpiryRule, plan_expired
 from skerry.paimon.manifests.deletion_vectors import find_vector
 from skerry.paimon.manifests.index_manifest import DeletionVectorMeta
 from skerry.paimon.manifests.live_files import snapshot_manifests
 from skerry.paimon.manifests.manifest_list import ManifestFileMeta, read_manifest_list
 from skerry.paimon.metadata.branches import branch_names
-from skerry.paimon.metadata.consumers import least_next_snapshot
 from skerry.paimon.metadata.paths import MAIN_BRANCH
 from skerry.paimon.metadata.snapshot import Snapshot, decode_object
 from skerry.paimon.metadata.snapshots import find_snapshot, snapshot_ids
@@ -32,10 +30,20 @@ from skerry.paimon.metadata.tags import read_tags
 from skerry.paimon.metadata.time_travel import state_at_ref, state_at_snapshot
 from skerry.paimon.planning.entry_columns import live_rows
 from skerry.paimon.planning.file_tables import FileTables, is_added, read_all
+from skerry.paimon.reading.row_tables import ROW_TABLES, row_table
 from skerry.paimon.records import described_snapshot
 from skerry.paimon.statistics.samples import statistics_location
+from skerry.paimon.system_tables import (
+    OF_ONE_SNAPSHOT,
+    SYSTEM_TABLES,
+    file_columns,
+    newest,
+    sums,
+    system_fields,
+    system_table,
+    table_of_files,
+)
 from skerry.paimon.values.binary_reading import decode_rows
-from skerry.paimon.writing.layout import WriteLayout
 from skerry.puffin import PuffinReader
 from skerry.storage import is_local
 from skerry.storage import name as file_name
@@ -43,7 +51,6 @@ from skerry.table.history import Ref
 from skerry.table.inspection.columns import (
     HISTORY,
     MANIFEST_SUMMARIES,
-    MOMENT,
     PARTITION_COUNTS,
     PARTITION_UPDATES,
     POSITION_DELETES,
@@ -52,14 +59,13 @@ from skerry.table.inspection.columns import (
     SNAPSHOTS,
     STATISTICS,
 )
-from skerry.table.inspection.inspect import Inspect, properties_table, rows_table
+from skerry.table.inspection.inspect import Inspect, RowRequest, properties_table, rows_table
 from skerry.table.inspection.partitions import count_partitions, number_groups
-from skerry.table.inspection.upkeep import Upkeep
+from skerry.table.rows.row_stream import BoundedStream
 from skerry.table.rows.schema import leaves
-from skerry.table.statistics.column_statistics import SketchPolicy
 from skerry.table.work.read_ahead import WorkPool, default_threads
 
-__all__ = ["PaimonInspect", "upkeep"]
+__all__ = ["PaimonInspect"]
 
 _SNAPSHOTS: Final = (
     *(field for field in SNAPSHOTS if field.name != "manifest_list"),
@@ -102,11 +108,18 @@ _EXISTING, _ADDED, _DELETED = range(3)
 
 
 class PaimonInspect(Inspect):
-    """The metadata tables of a Paimon table.
+    """The metadata tables of a Paimon table: those of every format, and the system tables that Paimon alone has.
+
+    These have the columns of Paimon Java's system tables, in Arrow's own types: keys are structs, lists are lists, and
+    points in time have a zone. `audit_log`, `binlog` and `read_optimized` (or `ro`) are rows of the table, which `rows`
+    gives as a stream.
 
     Args:
         handle: The table.
     """
+
+    _own_tables: ClassVar = {name: name in OF_ONE_SNAPSHOT for name in SYSTEM_TABLES} | dict.fromkeys(ROW_TABLES, True)
+    _row_tables: ClassVar = ROW_TABLES
 
     def __init__(self, handle: PaimonHandle) -> None:
         self._handle = handle
@@ -124,6 +137,10 @@ class PaimonInspect(Inspect):
         if name in _STATIC:
             return _STATIC[name]
         tables = self._tables
+        if name in ROW_TABLES:
+            return row_table(self._state, name).schema
+        if name in SYSTEM_TABLES:
+            return system_fields(tables, name)
         if name == "entries":
             own = [pa.field("status", pa.int32()), pa.field("snapshot_id", pa.int64())]
             return [*own, pa.field("data_file", pa.struct(tables.file_fields)), tables.metrics_field]
@@ -155,11 +172,9 @@ class PaimonInspect(Inspect):
                 return self._statistics()
             case "all_files":
                 return self._all_files(columns)
-        state = self._state
-        if snapshot is not None:
-            state = state_at_snapshot(state, snapshot)
-        elif ref is not None:
-            state = state_at_ref(state, ref)
+        state = self._state_at(snapshot, ref)
+        if name in SYSTEM_TABLES:
+            return self._system_table(state, name)
         match name:
             case "files":
                 return self._files(state, columns)
@@ -170,6 +185,23 @@ class PaimonInspect(Inspect):
             case "partitions":
                 return self._partitions(state)
         return self._position_deletes(state)
+
+    def _rows(self, name: str, request: RowRequest) -> BoundedStream:
+        if name not in ROW_TABLES:
+            return super()._rows(name, request)
+        return row_table(self._state_at(request.snapshot, request.ref), name, request)
+
+    def _state_at(self, snapshot: int | None, ref: str | None) -> PaimonState:
+        if snapshot is not None:
+            return state_at_snapshot(self._state, snapshot)
+        return self._state if ref is None else state_at_ref(self._state, ref)
+
+    def _system_table(self, state: PaimonState, name: str) -> pa.Table:
+        needed = file_columns(self._tables, name)
+        if not needed:
+            return system_table(state, self._tables, name)
+        files = self._files(state, ("content", *needed))
+        return table_of_files(self._tables, name, files.filter(pc.equal(files.column("content"), 0)))
 
     def _snapshots(self) -> pa.Table:
         rows = []
@@ -404,18 +436,12 @@ class PaimonInspect(Inspect):
         found = dict(count_partitions(files, groups, len(first)))
         if has_keys:
             found["partition"] = files.column("partition").combine_chunks().take(pa.array(first))
-        deleted = np.zeros(len(first), np.int64)
-        np.add.at(deleted, groups, pc.fill_null(files.column("delete_row_count"), 0).to_numpy())
+        deleted = sums(files.column("delete_row_count"), groups, len(first))
         buckets = np.full(len(first), np.iinfo(np.int32).min, np.int32)
         np.maximum.at(buckets, groups, pc.fill_null(files.column("total_buckets"), np.iinfo(np.int32).min).to_numpy())
-        moments = np.full(len(first), -1, np.int64)
-        np.maximum.at(moments, groups, pc.fill_null(files.column("creation_time").cast(pa.int64()), -1).to_numpy())
         found["delete_row_count"] = pa.array(deleted)
         found["total_buckets"] = pa.array(buckets)
-        local = pa.array(moments, pa.int64(), mask=moments < 0).cast(pa.timestamp("ms"))
-        found["last_updated_at"] = pa.array(
-            [None if one is None else one.astimezone() for one in local.to_pylist()], MOMENT
-        )
+        found["last_updated_at"] = newest(files.column("creation_time"), groups, len(first))
         schema = self.schema("partitions")
         return pa.Table.from_arrays([found[name] for name in schema.names], schema=schema)
 
@@ -442,37 +468,6 @@ class PaimonInspect(Inspect):
         columns["delete_file_path"] = files.column("file_path").take(file)
         columns["pos"] = pa.array(np.concatenate(found))
         return pa.Table.from_arrays([columns[name] for name in schema.names], schema=schema)
-
-
-def upkeep(handle: PaimonHandle) -> Upkeep:
-    """What the checks of a table's health need to know besides its metadata tables.
-
-    Raises:
-        SchemaError: An option has an invalid value.
-    """
-    state = handle.state
-    layout = WriteLayout(state.name, state.location, state.storage, state.schema, state.branch)
-    snapshots = handle.snapshots()
-    try:
-        rule = ExpiryRule.of(state, None, None)
-    except UnsupportedError:  # expiry refuses the table
-        expired = []
-    else:
-        expired = plan_expired(snapshots, rule, least_next_snapshot(state.storage, state.paths))
-    newest = state.paths.schema(state.schema.id) if state.snapshot is None else state.paths.snapshot(state.snapshot.id)
-    options = state.options
-    policy = SketchPolicy.from_properties(state.properties)
-    return Upkeep(
-        small_file_bytes=layout.target_file_size // 2,
-        min_input_files=options.compaction_trigger if layout.has_keys else options.compaction_min_file_num,
-        beside=("bucket",),
-        snapshots=len(snapshots),
-        expirable_snapshots=len(expired),
-        metadata_bytes=state.storage.size(newest),
-        manifests_to_rewrite=None,
-        split_partitions="catalog.create_table(…, partition_by=[…, 'bucket(16, …)'])",
-        sketched=frozenset(leaf.name for leaf in policy.columns(state.arrow_schema, created=True)),
-    )
 
 
 def _has_null(manifest: ManifestFileMeta, key: int) -> bool | None:

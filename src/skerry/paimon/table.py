@@ -410,7 +410,7 @@ class PaimonTable(JobTable):
         return copy_table(self.handle.state, request)
 
     def _upkeep(self) -> Upkeep:
-        from skerry.paimon.inspection import upkeep
+        from skerry.paimon.upkeep import upkeep
 
         return upkeep(self.handle)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from skerry.table.explanation import Explanation
-from skerry.table.rows.row_stream import RowStream
+from skerry.table.rows.row_stream import BoundedStream
 
 if TYPE_CHECKING:
     from skerry.table.predicate import Predicate
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["TableScan"]
 
 
-class TableScan(RowStream):
+class TableScan(BoundedStream):
     """Rows of one snapshot of a table, described; nothing is read until a method asks for it.
 
     It is an Arrow stream itself, so that whatever takes one takes a scan: `polars.from_arrow(scan)`,
@@ -54,10 +54,6 @@ class TableScan(RowStream):
     @abstractmethod
     def file_count(self) -> int:
         """How many data files are read."""
-
-    @abstractmethod
-    def row_bounds(self) -> tuple[int, int]:
-        """The least and the most rows that the scan can deliver, from metadata alone."""
 
     @abstractmethod
     def count(self) -> int:

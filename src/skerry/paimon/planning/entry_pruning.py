@@ -80,6 +80,7 @@ class EntryPruner:
         pool: Threads that read index files.
         steps: The steps so far.
         elsewhere: Partitions that are read from another branch instead.
+        level: Only files of this level are read; all if None.
     """
 
     state: PaimonState
@@ -88,6 +89,7 @@ class EntryPruner:
     pool: WorkPool
     steps: list[ScanStep] = field(default_factory=list)
     elsewhere: frozenset[bytes] = frozenset()
+    level: int | None = None
 
     @property
     def location(self) -> str:
@@ -206,12 +208,16 @@ class EntryPruner:
         return live.take(rows)
 
     def _drop_levels(self, live: ReadEntries) -> ReadEntries:
-        """The files that are visible: some tables hide level 0 until it is compacted."""
-        if not self._hides_level_0:
+        """The files that are visible: some tables hide level 0 until it is compacted, some reads want one level."""
+        if self.level is not None:
+            seen, why = live.numbers("_LEVEL") == self.level, "levels that are not compacted as far as possible"
+        elif self._hides_level_0:
+            seen, why = live.numbers("_LEVEL") > 0, "level 0, invisible until it is compacted"
+        else:
             return live
-        rows = np.flatnonzero(live.numbers("_LEVEL") > 0)
+        rows = np.flatnonzero(seen)
         lost = live.entries.num_rows - len(rows)
-        reasons = (("level 0, invisible until it is compacted", lost),) if lost else ()
+        reasons = ((why, lost),) if lost else ()
         self.steps.append(_step("files by level", live, np.arange(live.entries.num_rows), rows, reasons))
         return live.take(rows)
 

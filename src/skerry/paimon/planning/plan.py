@@ -51,6 +51,7 @@ class ScanPlanner:
         threads: Number of manifests and index files that are read in parallel.
         elsewhere: Partitions (rows with arity) that are read from another branch instead.
         list_partitions: Whether a plan lists the partitions.
+        level: Only files of this level are read; all if None.
     """
 
     state: PaimonState
@@ -58,6 +59,7 @@ class ScanPlanner:
     threads: int = 1
     elsewhere: frozenset[bytes] = frozenset()
     list_partitions: bool = False
+    level: int | None = None
 
     def plan(self, snapshot: Snapshot | None) -> PaimonPlan:
         """Find the files that can hold matching rows of a snapshot.
@@ -79,7 +81,7 @@ class ScanPlanner:
         ]
         with WorkPool(self.threads, "plan", is_local=is_local(self.state.location)) as pool:
             found, step = self._read(lists, snapshot, pool)
-            pruner = EntryPruner(self.state, self.conjuncts, snapshot, pool, [step], self.elsewhere)
+            pruner = EntryPruner(self.state, self.conjuncts, snapshot, pool, [step], self.elsewhere, self.level)
             return pruner.plan(found, list_partitions=self.list_partitions)
 
     def plan_delta(self, snapshot: Snapshot) -> PaimonPlan:

@@ -75,6 +75,7 @@ def scan(
     as_of: datetime | None = None,
     threads: int | None = None,
     memory_bytes: int | None = None,
+    highest_level: bool = False,
 ) -> PaimonScan:
     """Describe a read of a table, current or historical.
 
@@ -88,6 +89,7 @@ def scan(
         as_of: Read what was current at this time; UTC if it has no zone.
         threads: How many files are planned and read in parallel; by default one per core.
         memory_bytes: Approximate memory limit for reading and merging.
+        highest_level: Whether only files of the highest level are read, which need no merging.
 
     Returns:
         The scan. Snapshots, tags and moments are read with the schema of their time, branches with their newest. The
@@ -110,7 +112,12 @@ def scan(
         chosen, fallback = state_as_of(state, as_of), fallback_at_time(state, to_millis(as_of))
     else:
         chosen, fallback = state, fallback_state(state)
-    how: dict[str, Any] = {"limit": limit, "threads": threads, "memory_bytes": memory_bytes}
+    how: dict[str, Any] = {
+        "limit": limit,
+        "threads": threads,
+        "memory_bytes": memory_bytes,
+        "highest_level": highest_level,
+    }
     if fallback is None:
         return PaimonScan(chosen, columns=columns, where=where, **how)
     return FallbackScan(chosen, fallback, columns=columns, where=where, **how)

@@ -42,6 +42,7 @@ class PaimonScan(TableScan):
         limit: Maximum number of rows.
         threads: How many files are planned and read in parallel; by default one per core.
         memory_bytes: Approximate memory limit for reading and merging.
+        highest_level: Whether only files of the highest level are read, which need no merging.
 
     Raises:
         FormatError: `where` is not a valid condition.
@@ -59,12 +60,14 @@ class PaimonScan(TableScan):
         limit: int | None = None,
         threads: int | None = None,
         memory_bytes: int | None = None,
+        highest_level: bool = False,
     ) -> None:
         check_readable(state.schema)
         self._state = state
         self._limit = checked_limit(limit)
         self._threads = threads or default_threads()
         self._memory_bytes = memory_bytes
+        self._highest_level = highest_level
         known = self._known_columns()
         self._predicate = parse(where, known)
         self._schema = state.arrow_schema if columns is None else select_columns(known, columns)
@@ -156,7 +159,9 @@ class PaimonScan(TableScan):
     ) -> PaimonPlan:
         """The splits of a branch, except for partitions that are read from another one."""
         conjuncts = tuple(part for part in conjuncts_of(self._predicate) if not on_positions(part))
-        return ScanPlanner(state, conjuncts, self._threads, elsewhere, list_partitions).plan(state.snapshot)
+        level = state.options.num_levels - 1 if self._highest_level and state.schema.primary_keys else None
+        planner = ScanPlanner(state, conjuncts, self._threads, elsewhere, list_partitions, level)
+        return planner.plan(state.snapshot)
 
     # ---- reading ----
 

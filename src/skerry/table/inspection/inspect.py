@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from numbers import Integral
-from typing import Final, NoReturn
+from typing import ClassVar, Final, NoReturn
 
 import pyarrow as pa
 
 from skerry.arguments import check_instance, check_list
 from skerry.errors import FormatError, NotFoundError, SchemaError, UnsupportedError
 from skerry.table.inspection.columns import PROPERTIES
+from skerry.table.rows.row_stream import BoundedStream
 from skerry.table.rows.schema import nearest
 
-__all__ = ["METADATA_TABLES", "Inspect", "properties_table", "rows_table"]
+__all__ = ["METADATA_TABLES", "Inspect", "RowRequest", "properties_table", "rows_table"]
 
 _OF_ONE_SNAPSHOT: Final = ("files", "entries", "manifests", "partitions", "position_deletes")
 METADATA_TABLES: Final = (
@@ -27,7 +29,18 @@ METADATA_TABLES: Final = (
     "all_files",
     *_OF_ONE_SNAPSHOT,
 )
-"""The names of metadata tables: of the methods of `Inspect`, and after `$` in SQL."""
+"""The names of the metadata tables of every format: of the methods of `Inspect`, and after `$` in SQL."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowRequest:
+    """Which rows of a metadata table are wanted: the arguments of `Inspect.rows`."""
+
+    columns: tuple[str, ...] | None = None
+    where: str | None = None
+    limit: int | None = None
+    snapshot: int | None = None
+    ref: str | None = None
 
 
 class Inspect(ABC):
@@ -113,15 +126,20 @@ class Inspect(ABC):
 
     # ---- by name ----
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the metadata tables that the table's format has; docs/inspect.md lists them."""
+        return (*METADATA_TABLES, *self._own_tables)
+
     def schema(self, name: str) -> pa.Schema:
         """The columns of a metadata table, without reading it.
 
         Args:
-            name: One of `METADATA_TABLES`.
+            name: One of `names`.
         """
         check_instance("name", name, str, "the name of a metadata table")
-        if name not in METADATA_TABLES:
-            raise NotFoundError(f"no metadata table {name!r}{nearest(name, METADATA_TABLES)}")
+        if name not in self.names:
+            raise NotFoundError(f"no metadata table {name!r}{nearest(name, self.names)}")
         return pa.schema(self._fields(name))
 
     def read(
@@ -135,11 +153,47 @@ class Inspect(ABC):
         """A metadata table by its name; the methods of these names say what they contain.
 
         Args:
-            name: One of `METADATA_TABLES`.
+            name: One of `names`.
             snapshot: Of this snapshot.
             ref: Of the tip of this branch or tag.
             columns: The columns wanted, in that order; all if None.
         """
+        wanted = self._checked(name, snapshot, ref, columns)
+        if name in self._row_tables:
+            return self._rows(name, RowRequest(tuple(wanted), snapshot=snapshot, ref=ref)).to_arrow()
+        return self._read(name, tuple(dict.fromkeys(wanted)), snapshot, ref).select(wanted)
+
+    def rows(
+        self,
+        name: str,
+        *,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        limit: int | None = None,
+        snapshot: int | None = None,
+        ref: str | None = None,
+    ) -> BoundedStream:
+        """The rows of a metadata table as a stream, for those that consist of the table's own rows (Paimon).
+
+        Args:
+            name: `audit_log`, `binlog`, `read_optimized` or `ro`.
+            columns: The columns wanted, in that order; all if None.
+            where: SQL text; decides which files are read.
+            limit: At most this many rows.
+            snapshot: Of this snapshot.
+            ref: Of the tip of this branch or tag.
+        """
+        wanted = self._checked(name, snapshot, ref, columns)
+        return self._rows(name, RowRequest(tuple(wanted), where, limit, snapshot, ref))
+
+    def has_rows(self, name: str) -> bool:
+        """Whether a metadata table consists of the table's own rows, which `rows` reads as a stream."""
+        return name in self._row_tables
+
+    def _checked(
+        self, name: str, snapshot: int | None, ref: str | None, columns: Sequence[str] | None
+    ) -> Sequence[str]:
+        """The columns wanted, after checks of all arguments."""
         schema = self.schema(name)
         if snapshot is not None and (not isinstance(snapshot, Integral) or isinstance(snapshot, bool)):
             raise SchemaError(f"snapshot takes the number of a snapshot, found {type(snapshot).__name__}: {snapshot!r}")
@@ -147,16 +201,22 @@ class Inspect(ABC):
             check_instance("ref", ref, str, "the name of a branch or tag")
         if snapshot is not None and ref is not None:
             raise SchemaError("only one of snapshot and ref can be given")
-        if name not in _OF_ONE_SNAPSHOT and (snapshot is not None or ref is not None):
+        of_one_snapshot = name in _OF_ONE_SNAPSHOT or self._own_tables.get(name, False)
+        if not of_one_snapshot and (snapshot is not None or ref is not None):
             raise SchemaError(f"{name} is about the whole table: it takes neither snapshot nor ref")
         check_list("columns", columns)
-        wanted = schema.names if columns is None else list(columns)
+        wanted: Sequence[str] = schema.names if columns is None else list(columns)
         for column in wanted:
             if column not in schema.names:
                 raise SchemaError(f"{name} has no column {column!r}{nearest(column, schema.names)}")
-        return self._read(name, tuple(dict.fromkeys(wanted)), snapshot, ref).select(wanted)
+        return wanted
 
     # ---- what table formats implement ----
+
+    _own_tables: ClassVar[Mapping[str, bool]] = {}
+    """Metadata tables that only this format has, and whether they are of one snapshot."""
+    _row_tables: ClassVar[Sequence[str]] = ()
+    """Those of them that consist of the table's rows."""
 
     @property
     @abstractmethod
@@ -174,6 +234,14 @@ class Inspect(ABC):
     @abstractmethod
     def _read(self, name: str, columns: tuple[str, ...], snapshot: int | None, ref: str | None) -> pa.Table:
         """A metadata table, with these columns at least."""
+
+    def _rows(self, name: str, request: RowRequest) -> BoundedStream:
+        """A metadata table of rows; most tables are none.
+
+        Raises:
+            SchemaError: It is a table of metadata.
+        """
+        raise SchemaError(f"{name} does not consist of the table's rows: read({name!r}) gives it")
 
     def _lacks(self, what: str, instead: str) -> NoReturn:
         raise UnsupportedError(f"{self._format.capitalize()} tables have no {what}: {instead}")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import duckdb
     import polars
 
-__all__ = ["RowStream"]
+__all__ = ["BoundedStream", "RowStream"]
 
 
 class RowStream(ABC):
@@ -62,3 +62,11 @@ class RowStream(ABC):
         if connection is not None:
             check_instance("connection", connection, duckdb.DuckDBPyConnection, "a connection of DuckDB")
         return (connection or duckdb.default_connection()).from_arrow(self.to_arrow())
+
+
+class BoundedStream(RowStream):
+    """Rows that are read on demand, and whose number is known approximately before."""
+
+    @abstractmethod
+    def row_bounds(self) -> tuple[int, int]:
+        """The least and the most rows that it can deliver, from metadata alone."""
