@@ -23,7 +23,7 @@ from skerry.paimon.reading.scan import PaimonScan
 from skerry.paimon.records import described_snapshot
 from skerry.paimon.statistics.branches import column_freshness, column_statistics
 from skerry.storage import Storage
-from skerry.table.arguments import Condition, Rows, WriteOptions
+from skerry.table.arguments import Condition, Keys, Rows, WriteOptions
 from skerry.table.copying import CopyRequest, CopySummary
 from skerry.table.files.data_file import DataFile
 from skerry.table.history import MAIN, Ref, Retention, Snapshot, of_batch
@@ -49,6 +49,8 @@ if TYPE_CHECKING:
     from skerry.paimon.cleaning.reachable_table import ReachablePaimonTable
     from skerry.paimon.inspection import PaimonInspect
     from skerry.paimon.jobs.connector import PaimonConnector
+    from skerry.paimon.reading.lookup import TableLookup
+    from skerry.table.table_scan import TableScan
 
 __all__ = ["PaimonTable"]
 
@@ -67,6 +69,7 @@ class PaimonTable(JobTable):
     def __init__(self, handle: PaimonHandle, catalog: TableCatalog | None = None) -> None:
         self.handle = handle
         self._catalog = catalog
+        self._lookups: TableLookup | None = None
 
     @classmethod
     def create(
@@ -234,6 +237,13 @@ class PaimonTable(JobTable):
         as_of: datetime | None,
     ) -> PaimonScan:
         return scan(self.handle.state, columns, where, limit=limit, snapshot=snapshot, ref=ref, as_of=as_of)
+
+    def _lookup(self, keys: Keys, scan: TableScan) -> pa.Table:
+        from skerry.paimon.reading.lookup import TableLookup
+
+        assert isinstance(scan, PaimonScan)
+        self._lookups = self._lookups or TableLookup()
+        return self._lookups.rows(scan, keys)
 
     def _changes(
         self,

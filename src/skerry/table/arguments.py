@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Protocol, TypeAlias
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from skerry.filters import Filters
 
-__all__ = ["Age", "ColumnSource", "Condition", "Rows", "WriteOptions", "check_moment", "moment_before"]
+__all__ = ["Age", "ColumnSource", "Condition", "Keys", "Rows", "WriteOptions", "check_moment", "moment_before"]
 
 
 class Rows(Protocol):
@@ -43,6 +43,9 @@ ColumnSource: TypeAlias = "pa.Schema | _ExportsSchema | _HasSchema | Rows"
 Condition: TypeAlias = "str | Filters"
 """Which rows: SQL text (`"delay > 60 AND carrier = 'UA'"`), a PyArrow expression, or filters as `pyarrow.parquet` takes
 them (`[("delay", ">", 60), ("carrier", "in", ["UA", "AA"])]`)."""
+Keys: TypeAlias = "Rows | Sequence[Mapping[str, object]] | Sequence[object]"
+"""Values of a key: Arrow data with its columns, or a list of dictionaries, of tuples, or of the values of its only
+column."""
 Age: TypeAlias = datetime | timedelta
 """A moment (UTC if it has no zone), or how long ago it was."""
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 from skerry.arguments import check_instance, check_list
 from skerry.errors import SchemaError, UnsupportedError
 from skerry.storage import Storage
-from skerry.table.arguments import Condition, check_moment
+from skerry.table.arguments import Condition, Keys, check_moment
 from skerry.table.history import MAIN, Ref, Snapshot
 from skerry.table.rows.schema import nearest
 from skerry.table.statistics.column_statistics import ColumnStatistics, Freshness
@@ -203,6 +203,40 @@ class ReadableTable(ABC):
             check_instance("ref", ref, str, "the name of a branch or tag")
         return self._scan(columns, where, limit, snapshot, ref, as_of)
 
+    def lookup(
+        self,
+        keys: Keys,
+        columns: Sequence[str] | None = None,
+        *,
+        snapshot: int | None = None,
+        ref: str | None = None,
+        as_of: datetime | None = None,
+    ) -> pa.Table:
+        """Look rows up by primary key, reading only what can hold them; tables with keys that are merged have it.
+
+        What was read stays in memory, up to a limit: use one table for many look-ups.
+
+        Example:
+            table.lookup([17, 4711], ["amount"])
+
+        Args:
+            keys: Values of the primary key: Arrow data with its columns, a list of dictionaries or of tuples, or of
+                plain values if the key is one column.
+            columns: As in `scan`, as are the following.
+            snapshot: Read this snapshot.
+            ref: Read the tip of this branch or tag.
+            as_of: Read what was current at this time.
+
+        Returns:
+            For each key that has a row that row, in the order of the keys.
+
+        Raises:
+            NotFoundError: There is no such snapshot or reference, or nothing was current at that time.
+            SchemaError: Keys or columns do not fit the table, or it has no primary key.
+            UnsupportedError: The table's format has no look-ups.
+        """
+        return self._lookup(keys, self.scan(columns, snapshot=snapshot, ref=ref, as_of=as_of))
+
     def changes(
         self,
         from_snapshot: int | str | None = None,
@@ -276,6 +310,9 @@ class ReadableTable(ABC):
         ref: str | None,
         as_of: datetime | None,
     ) -> TableScan: ...
+
+    def _lookup(self, keys: Keys, scan: TableScan) -> pa.Table:
+        self._lacks("look-ups by key", "scan with a condition on the columns")
 
     @abstractmethod
     def _changes(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Final, TypeAlias
@@ -58,6 +59,15 @@ class Records:
 
     def __len__(self) -> int:
         return len(self.kinds)
+
+    @classmethod
+    def concat(cls, parts: Sequence[Records]) -> Records:
+        """Concatenate records with the same columns."""
+        return cls(
+            pa.concat_batches([part.values for part in parts]),
+            np.concatenate([part.kinds for part in parts]),
+            np.concatenate([part.numbers for part in parts]),
+        )
 
     def take(self, rows: RowNumbers) -> Records:
         """The records of some rows, in their order."""

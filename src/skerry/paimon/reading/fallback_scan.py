@@ -46,8 +46,16 @@ class FallbackScan(PaimonScan):
 
     def reads(self) -> list[tuple[SplitReader, PlannedSplits]]:
         """See `PaimonScan.reads`."""
-        readers = self.row_reader().readers
-        return list(zip(readers, self._plan().splits.parts, strict=True))
+        return list(zip(self.readers(), self._plan().splits.parts, strict=True))
+
+    def readers(self) -> Sequence[SplitReader]:
+        """See `PaimonScan.readers`."""
+        return self.row_reader().readers
+
+    @property
+    def version(self) -> str:
+        """See `PaimonScan.version`."""
+        return f"{super().version} {self._fallback.branch} {self._fallback.version}"
 
     def row_reader(self) -> BranchReader:
         """See `PaimonScan.row_reader`."""

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
 
 from skerry.errors import FormatError
 from skerry.paimon.merging import (
@@ -70,11 +69,7 @@ class KeyedRecords:
         """Concatenate records."""
         if len(parts) == 1:
             return parts[0]
-        records = Records(
-            pa.concat_batches([part.records.values for part in parts]),
-            np.concatenate([part.records.kinds for part in parts]),
-            np.concatenate([part.records.numbers for part in parts]),
-        )
+        records = Records.concat([part.records for part in parts])
         return cls(OrderKeys.concat([part.keys for part in parts]), records)
 
     def count_below(self, bound: bytes) -> int:

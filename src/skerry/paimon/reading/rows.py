@@ -152,12 +152,12 @@ class SplitReader:
         return prune(table, delivered | tested)
 
     @cached_property
-    def _merge_columns(self) -> pa.Schema:
-        """The columns to read from files that are merged."""
+    def merge_columns(self) -> pa.Schema:
+        """The columns of the table to read from files that are merged."""
         chosen = {field.name: field for field in self._tested}
         names = self._function.columns_for([*chosen, *self.state.schema.trimmed_primary_keys])
         table = self.state.arrow_schema
-        return pa.schema([*(chosen.get(name, table.field(name)) for name in names), NUMBER, KIND])
+        return pa.schema([chosen.get(name, table.field(name)) for name in names])
 
     # ---- pieces of work ----
 
@@ -190,7 +190,7 @@ class SplitReader:
         """Pieces that may have matching rows, only as many as are certain to fill the limit."""
         system = () if not self._has_keys else SYSTEM_COLUMNS if with_numbers else (KIND,)
         raw_columns = pa.schema([*self._tested, *system])
-        opener = PieceOpener(self.state, self.predicate, raw_columns, self._merge_columns)
+        opener = PieceOpener(self.state, self.predicate, raw_columns, pa.schema([*self.merge_columns, *SYSTEM_COLUMNS]))
         certain = 0
         for found in pool.in_order(opener.open, units_of(splits)):
             for piece in found:

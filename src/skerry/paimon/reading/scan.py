@@ -82,6 +82,16 @@ class PaimonScan(TableScan):
         return self._schema
 
     @property
+    def state(self) -> PaimonState:
+        """The table, with the snapshot to read and the schema to read it with."""
+        return self._state
+
+    @property
+    def version(self) -> str:
+        """Identifies the rows of the scan without its condition, among all scans of the table."""
+        return f"{self._state.branch} {self._state.version}"
+
+    @property
     def snapshot_id(self) -> int | None:
         """The snapshot to read; None if the table has no rows yet."""
         return None if self._state.snapshot is None else self._state.snapshot.id
@@ -113,7 +123,11 @@ class PaimonScan(TableScan):
 
     def reads(self) -> list[tuple[SplitReader, PlannedSplits]]:
         """The splits of `plan`, for each branch that is read, with their reader."""
-        return [(self._reader(self._state), self._plan_of(self._state).splits)]
+        return list(zip(self.readers(), [self._plan_of(self._state).splits], strict=True))
+
+    def readers(self) -> Sequence[SplitReader]:
+        """The reader of each branch that is read."""
+        return [self.own_reader()]
 
     @property
     def file_count(self) -> int:

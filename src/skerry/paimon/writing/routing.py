@@ -15,12 +15,13 @@ import pyarrow.compute as pc
 
 from skerry.errors import SchemaError
 from skerry.paimon.metadata.buckets import assign_buckets
+from skerry.paimon.metadata.schema import TableSchema
 from skerry.paimon.values.binary_row import encode_rows
 from skerry.paimon.values.types import PaimonType
 from skerry.paimon.writing.data_files import BucketLocation
 from skerry.paimon.writing.layout import WriteLayout
 
-__all__ = ["Router"]
+__all__ = ["Router", "split_partitions"]
 
 _Choose = Callable[[bytes, pa.RecordBatch], npt.NDArray[np.int32]]
 
@@ -51,7 +52,7 @@ class Router:
         Yields:
             Each bucket with its rows in their original order, and int64[n] their indices.
         """
-        for partition, chosen in self._partitions(rows):
+        for partition, chosen in split_partitions(self._layout.schema, rows):
             part = rows if len(chosen) == rows.num_rows else rows.take(pa.array(chosen))
             buckets = self._buckets(partition, part)
             if buckets is None:
@@ -65,24 +66,6 @@ class Router:
             part = part.take(pa.array(order))
             for number, start, stop in zip(numbers, starts, [*starts[1:], len(order)], strict=True):
                 yield self._bucket(partition, int(number)), part.slice(start, stop - start), chosen[order[start:stop]]
-
-    def _partitions(self, rows: pa.RecordBatch) -> Iterator[tuple[bytes, npt.NDArray[np.int64]]]:
-        everything = np.arange(rows.num_rows)
-        fields = self._layout.schema.partition_fields
-        columns = [_plain(rows.column(field.name)) for field in fields]
-        types = [field.type for field in fields]
-        if not columns:
-            yield encode_rows([], []).to_list()[0], everything
-            return
-        group, firsts = _distinct(columns)
-        partitions = encode_rows(types, [column.take(pa.array(firsts)) for column in columns]).to_list()
-        if len(partitions) == 1:
-            yield partitions[0], everything
-            return
-        order = np.argsort(group, kind="stable")
-        starts = np.searchsorted(group[order], np.arange(len(partitions) + 1))
-        for number, partition in enumerate(partitions):
-            yield partition, order[starts[number] : starts[number + 1]]
 
     def _buckets(self, partition: bytes, rows: pa.RecordBatch) -> npt.NDArray[np.int32] | None:
         """int32[rows] The bucket of every row; None if the table has no buckets."""
@@ -108,6 +91,34 @@ class Router:
             found = BucketLocation(partition, number, self._total_buckets(partition), folder)
             self._locations[partition, number] = found
         return found
+
+
+def split_partitions(schema: TableSchema, rows: pa.RecordBatch) -> Iterator[tuple[bytes, npt.NDArray[np.int64]]]:
+    """Split rows by partition.
+
+    Args:
+        schema: The table's schema.
+        rows: Rows with at least the partition keys.
+
+    Yields:
+        Each partition as a row with arity, and int64[n] the indices of its rows.
+    """
+    everything = np.arange(rows.num_rows)
+    fields = schema.partition_fields
+    columns = [_plain(rows.column(field.name)) for field in fields]
+    types = [field.type for field in fields]
+    if not columns:
+        yield encode_rows([], []).to_list()[0], everything
+        return
+    group, firsts = _distinct(columns)
+    partitions = encode_rows(types, [column.take(pa.array(firsts)) for column in columns]).to_list()
+    if len(partitions) == 1:
+        yield partitions[0], everything
+        return
+    order = np.argsort(group, kind="stable")
+    starts = np.searchsorted(group[order], np.arange(len(partitions) + 1))
+    for number, partition in enumerate(partitions):
+        yield partition, order[starts[number] : starts[number + 1]]
 
 
 def _order_of(numbers: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:
