@@ -18,8 +18,8 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 import skerry
 from skerry import puffin, theta
+from skerry.databases.sql_database import SqlConnection
 from skerry.errors import CommitUnknownError, ConflictError, NotFoundError, SchemaError, SkerryError, StorageError
-from skerry.iceberg.catalogs.sql_database import SqlConnection
 from skerry.iceberg.catalogs.sql_tables import SqlTables
 from skerry.iceberg.commit import IcebergTarget
 

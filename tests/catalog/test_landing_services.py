@@ -10,7 +10,7 @@ import pytest
 import skerry
 from skerry import puffin
 from skerry.errors import CommitUnknownError
-from skerry.iceberg.catalogs.http_client import HttpClient, HttpError
+from skerry.http.http_client import HttpClient, HttpError
 
 pytestmark = pytest.mark.service
 

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 import skerry
+from skerry.databases.sql_database import SqlConnection
 from skerry.errors import CatalogLockedError, CommitUnknownError
-from skerry.iceberg.catalogs.sql_database import SqlConnection
 
 SCHEMA = pa.schema([("id", pa.int64())])
 ONE_ATTEMPT = {"commit.retry.num-retries": "0"}

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import skerry
+from skerry.databases.sql_database import SqlConnection
 from skerry.errors import (
     CatalogLockedError,
     CommitUnknownError,
@@ -23,7 +24,6 @@ from skerry.errors import (
     UnsupportedError,
 )
 from skerry.iceberg.catalogs.metadata_files import read_metadata
-from skerry.iceberg.catalogs.sql_database import SqlConnection
 
 SCHEMA = pa.schema([("id", pa.int64())])
 QUICK = {"commit.retry.min-wait-ms": "1"}
@@ -407,7 +407,7 @@ KILLED = """
 import os, sys
 import pyarrow as pa
 import skerry
-from skerry.iceberg.catalogs.sql_database import SqlConnection
+from skerry.databases.sql_database import SqlConnection
 
 warehouse, place, number = sys.argv[1], sys.argv[2], int(sys.argv[3])
 catalog = skerry.connect(warehouse)

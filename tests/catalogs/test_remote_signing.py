@@ -20,7 +20,8 @@ from skerry.errors import (
     StorageError,
     UnsupportedError,
 )
-from skerry.iceberg.catalogs import rest_credentials, rest_retries
+from skerry.http import retries
+from skerry.iceberg.catalogs import rest_credentials
 from skerry.iceberg.catalogs.rest import RestCatalog
 from skerry.storage import retrying
 
@@ -32,7 +33,7 @@ NEW_SIGN = "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/sign"
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch):
-    for module in (rest_retries, retrying):
+    for module in (retries, retrying):
         for name in ("_FIRST_PAUSE_S", "_LONGEST_PAUSE_S"):
             monkeypatch.setattr(module, name, 0.0)
 

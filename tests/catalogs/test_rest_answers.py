@@ -21,7 +21,7 @@ from skerry.errors import (
     StorageError,
     UnsupportedError,
 )
-from skerry.iceberg.catalogs import http_client, rest_retries
+from skerry.http import http_client, retries
 from skerry.iceberg.catalogs.base import MetadataWrite, NewIcebergTable
 from skerry.iceberg.catalogs.rest import RestCatalog
 from skerry.iceberg.metadata.partition_spec import PartitionSpec
@@ -43,8 +43,8 @@ INTERVAL = {
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch):
-    monkeypatch.setattr(rest_retries, "_FIRST_PAUSE_S", 0.0)
-    monkeypatch.setattr(rest_retries, "_LONGEST_PAUSE_S", 0.0)
+    monkeypatch.setattr(retries, "_FIRST_PAUSE_S", 0.0)
+    monkeypatch.setattr(retries, "_LONGEST_PAUSE_S", 0.0)
 
 
 @pytest.fixture
@@ -218,7 +218,7 @@ def test_a_change_is_sent_again_when_an_unavailable_server_says_when():
     ],
 )
 def test_how_long_a_server_remembers_requests(text, seconds):
-    assert rest_retries.key_lifetime_s(text) == seconds
+    assert retries.key_lifetime_s(text) == seconds
 
 
 def test_a_key_is_not_used_after_its_time():

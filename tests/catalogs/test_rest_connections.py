@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from scripted_server import Reply, catalog_script, serving
 
 from skerry.errors import StorageError
-from skerry.iceberg.catalogs.http_client import HttpClient
+from skerry.http.http_client import HttpClient
 from skerry.iceberg.catalogs.rest import RestCatalog
 
 

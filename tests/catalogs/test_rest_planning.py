@@ -15,7 +15,8 @@ from table_server import ENDPOINTS, Tables, table_server
 
 import skerry
 from skerry.errors import FormatError, NotFoundError, SchemaError, SkerryError, StorageError, UnsupportedError
-from skerry.iceberg.catalogs import rest_planning, rest_retries
+from skerry.http import retries
+from skerry.iceberg.catalogs import rest_planning
 from skerry.iceberg.metadata.json_object import JsonObject
 from skerry.iceberg.planning.expression_json import expression_of
 from skerry.iceberg.planning.server_files import Bounds, file_of
@@ -32,7 +33,7 @@ SCHEMA = pa.schema([("id", pa.int64()), ("s", pa.string()), ("f", pa.float64())]
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch):
     for name in ("_FIRST_PAUSE_S", "_LONGEST_PAUSE_S"):
-        monkeypatch.setattr(rest_retries, name, 0.0)
+        monkeypatch.setattr(retries, name, 0.0)
         monkeypatch.setattr(rest_planning, name, 0.001)
 
 

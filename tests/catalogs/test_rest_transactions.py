@@ -11,15 +11,15 @@ from table_server import ENDPOINTS, TRANSACTION, Tables, table_server
 
 import skerry
 from skerry.errors import AccessDeniedError, CommitUnknownError, ConflictError, SkerryError, UnsupportedError
-from skerry.iceberg.catalogs import rest_retries
+from skerry.http import retries
 
 SCHEMA = pa.schema([("id", pa.int64())])
 
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch):
-    monkeypatch.setattr(rest_retries, "_FIRST_PAUSE_S", 0.0)
-    monkeypatch.setattr(rest_retries, "_LONGEST_PAUSE_S", 0.0)
+    monkeypatch.setattr(retries, "_FIRST_PAUSE_S", 0.0)
+    monkeypatch.setattr(retries, "_LONGEST_PAUSE_S", 0.0)
 
 
 @pytest.fixture

@@ -14,6 +14,8 @@ from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
 from sqlalchemy import make_url
 
 import skerry
+from skerry.databases.sql_database import SqlConnection, SqlDatabase
+from skerry.databases.sql_url import SqlUrl, parse_sql_url
 from skerry.errors import (
     AlreadyExistsError,
     CommitUnknownError,
@@ -26,8 +28,6 @@ from skerry.errors import (
 from skerry.iceberg.catalogs.opening import open_catalog
 from skerry.iceberg.catalogs.pyiceberg_catalogs import PyIcebergCatalog
 from skerry.iceberg.catalogs.sql import SqlCatalog
-from skerry.iceberg.catalogs.sql_database import SqlConnection, SqlDatabase
-from skerry.iceberg.catalogs.sql_url import SqlUrl, parse_sql_url
 
 SCHEMA = pa.schema([("k", pa.int64())])
 
@@ -329,7 +329,7 @@ def test_a_catalog_in_memory_is_shared_by_threads_and_cannot_be_opened_twice(tmp
 def test_a_connection_that_broke_while_idle_is_replaced(postgres_url, monkeypatch):
     import psycopg
 
-    monkeypatch.setattr("skerry.iceberg.catalogs.sql_database._FRESH_S", 0.0)
+    monkeypatch.setattr("skerry.databases.sql_database._FRESH_S", 0.0)
     catalog = open_catalog("c", {"type": "sql", "uri": postgres_url})
     catalog.create_namespace(("n",))
     with psycopg.connect(postgres_url.replace("+psycopg", ""), autocommit=True) as other:

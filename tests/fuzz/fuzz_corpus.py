@@ -37,9 +37,9 @@ from skerry import amudai, puffin, theta, variant, wkb
 from skerry.amudai.shard.checksum import checksum
 from skerry.encryption import KeyMetadata, decode_key_metadata, encode_gcm_stream, encode_key_metadata
 from skerry.errors import FormatError, SkerryError
+from skerry.http.http_client import Answer, HttpClient
 from skerry.iceberg.catalogs import rest_server
 from skerry.iceberg.catalogs.base import MetadataWrite
-from skerry.iceberg.catalogs.http_client import Answer, HttpClient
 from skerry.iceberg.catalogs.rest import RestCatalog
 from skerry.iceberg.catalogs.rest_authentication import OAuth2
 from skerry.iceberg.manifests.manifest_list import ManifestFile, decode_manifest_list, encode_manifest_list

@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from skerry.databases.sql_database import SqlConnection
 from skerry.errors import StorageError
-from skerry.iceberg.catalogs.http_client import HttpClient, HttpError
-from skerry.iceberg.catalogs.sql_database import SqlConnection
+from skerry.http.http_client import HttpClient, HttpError
 from skerry.storage.local import LocalFiles, LocalSink
 from skerry.storage.objects import ObjectFiles
 from skerry.storage.streams import Sink

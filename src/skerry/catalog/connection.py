@@ -16,13 +16,13 @@ from skerry.catalog.catalog import Catalog
 from skerry.catalog.iceberg_tables import IcebergTables
 from skerry.catalog.paimon_tables import PaimonTables
 from skerry.catalog.warehouse_origin import CATALOG_FILE, moved_from
+from skerry.databases.sql_dialects import SQLITE_TIMEOUT_S
+from skerry.databases.sql_url import SqlUrl
 from skerry.errors import NotFoundError, SkerryError, UnsupportedError
 from skerry.iceberg.catalogs.base import IcebergCatalog
 from skerry.iceberg.catalogs.configuration import configured, configured_names
 from skerry.iceberg.catalogs.opening import key_ring_of, open_catalog
 from skerry.iceberg.catalogs.sql import SqlCatalog
-from skerry.iceberg.catalogs.sql_dialects import SQLITE_TIMEOUT_S
-from skerry.iceberg.catalogs.sql_url import SqlUrl
 from skerry.storage import MOVED_FROM, MOVED_TO, absolute, allow_locations, file_key, redact
 from skerry.table.rows.schema import nearest
 

@@ -15,9 +15,9 @@ from pathlib import Path
 from skerry.catalog.iceberg_tables import IcebergTables
 from skerry.catalog.paimon_tables import PaimonTables
 from skerry.catalog.warehouse_origin import CATALOG_FILE, record_folder
+from skerry.databases.sql_database import SqlConnection
 from skerry.errors import ConflictError, NotFoundError, SkerryError, UnsupportedError
 from skerry.iceberg.catalogs.sql import SqlCatalog
-from skerry.iceberg.catalogs.sql_database import SqlConnection
 from skerry.iceberg.relocation import RelocatedTable, concerns_table, relocate_table
 from skerry.paimon.relocation import relocate_paimon_table
 from skerry.storage import MOVED_FROM, MOVED_TO, Move, Storage, is_within, local_path, move_of

@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
+from skerry.databases.sql_database import SqlConnection, SqlDatabase
 from skerry.errors import CatalogLockedError, CommitUnknownError, NotFoundError, StorageError
-from skerry.iceberg.catalogs.sql_database import SqlConnection, SqlDatabase
 from skerry.storage import Move, local_path
 
 __all__ = ["CATALOG_FILE", "metadata_locations", "moved_from", "record_folder"]

@@ -13,7 +13,7 @@ from typing import Any, Final
 from urllib.parse import urlencode, urljoin
 
 from skerry.errors import AccessDeniedError, FormatError, SchemaError, StorageError, UnsupportedError
-from skerry.iceberg.catalogs.http_client import Answer, HttpClient, HttpError, text_properties
+from skerry.http.http_client import Answer, HttpClient, HttpError, text_properties
 from skerry.storage import decode_json, redact
 
 __all__ = ["Authentication", "Bearer", "OAuth2", "authentication_of"]

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
-from skerry.iceberg.catalogs.http_client import HEADER_TEXT, HttpClient, HttpError, Limits, client_of
+from skerry.http.http_client import HEADER_TEXT, HttpClient, HttpError, Limits, client_of
 from skerry.iceberg.catalogs.rest_server import RestServer, texts
 from skerry.iceberg.metadata.json_records import decode_json
 from skerry.storage.signed import StoreAnswer

@@ -22,7 +22,7 @@ from skerry.errors import (
     StorageError,
     UnsupportedError,
 )
-from skerry.iceberg.catalogs.http_client import (
+from skerry.http.http_client import (
     HEADER_TEXT,
     Answer,
     HttpError,
@@ -30,8 +30,8 @@ from skerry.iceberg.catalogs.http_client import (
     origin_of,
     text_properties,
 )
+from skerry.http.retries import Attempts, key_lifetime_s
 from skerry.iceberg.catalogs.rest_authentication import Authentication, Bearer, authentication_of
-from skerry.iceberg.catalogs.rest_retries import Attempts, key_lifetime_s
 from skerry.iceberg.catalogs.rest_signing import SigV4
 from skerry.iceberg.metadata.json_records import decode_json, encode_json
 from skerry.storage import redact

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from skerry.databases.sql_database import SqlDatabase
 from skerry.errors import AlreadyExistsError, CatalogLockedError, NotFoundError, SchemaError
 from skerry.iceberg.catalogs import sql_views
 from skerry.iceberg.catalogs.base import (
@@ -30,7 +31,6 @@ from skerry.iceberg.catalogs.metadata_files import (
     write_metadata,
 )
 from skerry.iceberg.catalogs.sending import Sending
-from skerry.iceberg.catalogs.sql_database import SqlDatabase
 from skerry.iceberg.catalogs.sql_tables import NewLocation, SqlTables, open_tables
 from skerry.storage import Storage, join
 from skerry.table.owned_files import owned_files

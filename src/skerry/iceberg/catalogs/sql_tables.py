@@ -12,8 +12,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
+from skerry.databases.sql_database import SqlConnection, SqlDatabase
 from skerry.errors import AlreadyExistsError, ConflictError, NotFoundError, SchemaError, StorageError, UnsupportedError
-from skerry.iceberg.catalogs.sql_database import SqlConnection, SqlDatabase
 
 __all__ = ["NewLocation", "SqlTables", "open_tables"]
 

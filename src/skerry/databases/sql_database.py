@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
+from skerry.databases.sql_dialects import Dialect, dialect_of
 from skerry.errors import (
     AlreadyExistsError,
     CatalogLockedError,
@@ -25,7 +26,6 @@ from skerry.errors import (
     SkerryError,
     StorageError,
 )
-from skerry.iceberg.catalogs.sql_dialects import Dialect, dialect_of
 
 __all__ = ["SqlConnection", "SqlDatabase"]
 

@@ -8,8 +8,8 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
+from skerry.databases.sql_url import SqlUrl, parse_sql_url
 from skerry.errors import MissingDependencyError, UnsupportedError
-from skerry.iceberg.catalogs.sql_url import SqlUrl, parse_sql_url
 from skerry.storage import redact
 
 __all__ = ["SQLITE_TIMEOUT_S", "Dialect", "dialect_of"]

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
-from skerry.iceberg.catalogs.http_client import Answer, HttpError
+from skerry.http.http_client import Answer, HttpError
 
 __all__ = ["READS", "Attempts", "key_lifetime_s"]
 
