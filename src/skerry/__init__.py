@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from skerry.table.summaries import CompactSummary as CompactSummary
     from skerry.table.summaries import DeletesSummary as DeletesSummary
     from skerry.table.summaries import ExpireSummary as ExpireSummary
+    from skerry.table.summaries import FileIndexSummary as FileIndexSummary
     from skerry.table.summaries import ManifestSummary as ManifestSummary
     from skerry.table.summaries import MigrationSummary as MigrationSummary
     from skerry.table.summaries import OrphanFile as OrphanFile
@@ -80,6 +81,7 @@ _WHERE: Final = {
     "DeletesSummary": "table.summaries",
     "Executor": "table.work.tasks",
     "ExpireSummary": "table.summaries",
+    "FileIndexSummary": "table.summaries",
     "Explanation": "table.explanation",
     "Finding": "table.inspection.health",
     "Freshness": "table.statistics.column_statistics",

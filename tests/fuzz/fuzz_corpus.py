@@ -47,8 +47,10 @@ from skerry.iceberg.manifests.reader import decode_manifest
 from skerry.iceberg.writing.file_writers import FileEncoding, FileWriter
 from skerry.iceberg.writing.shape_bounds import points_of
 from skerry.kernels import cache as kernel_cache
-from skerry.paimon.file_index import BloomFilterBuilder, FileIndex, IndexedColumn, encode_container
+from skerry.paimon.file_index import FileIndex, IndexedColumn, encode_container
+from skerry.paimon.file_index.bloom import BloomFilterBuilder
 from skerry.paimon.manifests.deletion_vectors import VectorBits, encode_vectors, find_vector
+from skerry.paimon.manifests.hash_index import read_hashes
 from skerry.paimon.manifests.index_manifest import IndexManifestEntry, read_index_manifest
 from skerry.paimon.manifests.manifest import decode_entries, entries_of
 from skerry.paimon.manifests.manifest_list import read_manifest_list as read_paimon_manifest_list
@@ -60,7 +62,6 @@ from skerry.paimon.metadata.tags import decode_tag
 from skerry.paimon.values.binary_reading import decode_rows
 from skerry.paimon.values.binary_row import encode_rows
 from skerry.paimon.values.types import decode_type
-from skerry.paimon.writing.dynamic_buckets import read_hashes
 from skerry.puffin.deletion_vector import decode_deletion_vector, encode_deletion_vector
 from skerry.storage import Storage
 from skerry.table.files.data_file import DataFile, DeleteFile, DeleteKind

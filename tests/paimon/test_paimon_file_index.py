@@ -36,17 +36,15 @@ from plain_indexes import (
     range_bitmap_index,
 )
 
+from skerry.bitmaps import positions_from_roaring32
 from skerry.errors import FormatError, SchemaError, UnsupportedError
-from skerry.paimon.file_index import (
-    BloomFilterBuilder,
-    FileIndex,
-    IndexedColumn,
-    bloom,
-    decode_container,
-    encode_container,
-)
+from skerry.paimon.file_index import FileIndex, IndexedColumn, bloom, decode_container, encode_container
+from skerry.paimon.file_index.bloom import BloomFilterBuilder
+from skerry.paimon.file_index.builders import index_builders
+from skerry.paimon.file_index.grouped_bitmaps import encode_bitmaps
 from skerry.paimon.file_index.keys import as_key
-from skerry.paimon.values.types import AtomicType
+from skerry.paimon.metadata.index_settings import index_settings
+from skerry.paimon.values.types import AtomicType, DataField
 from skerry.table.predicate import (
     ALWAYS_FALSE,
     ALWAYS_TRUE,
@@ -154,6 +152,65 @@ def test_an_index_leaves_exactly_the_rows_that_a_condition_wants(kind: str, type
             assert set(wanted) <= set(found), leaf
         else:
             assert found == wanted, leaf
+
+
+WRITTEN = {
+    "bitmap": {"index-block-size": "40 b"},
+    "bsi": {},
+    "range-bitmap": {"chunk-size": "24 b"},
+}
+
+
+def written(kind: str, type_: AtomicType, batches: list[pa.Array], **options: str) -> bytes:
+    texts = {f"file-index.{kind}.was.{name}": text for name, text in options.items()}
+    settings = index_settings({f"file-index.{kind}.columns": "was", **texts})
+    (builder,) = index_builders(settings, {"was": DataField(0, "was", type_)})["was"]
+    for batch in batches:
+        builder.update(pa.chunked_array([batch]))
+    index = builder.finish()
+    assert index is not None
+    return index
+
+
+@pytest.mark.parametrize(("kind", "type_"), KINDS, ids=str)
+@settings(max_examples=20)
+@given(data=st.data())
+def test_a_written_index_leaves_exactly_the_rows_that_a_condition_wants(
+    kind: str, type_: AtomicType, data: Any
+) -> None:
+    values = data.draw(st.lists(st.none() | VALUES[type_], min_size=1, max_size=12))
+    middle = data.draw(st.integers(0, len(values)))
+    batches = [pa.array(part, ARROW[type_]) for part in (values[:middle], values[middle:])]
+    index = written(kind, type_, batches, **WRITTEN[kind])
+    for leaf in leaves(type_, data.draw(VALUES[type_]), tuple(value for value in values[:2] if value is not None)):
+        found = select(type_, kind, index, leaf, len(values))
+        wanted = [row for row, value in enumerate(values) if holds(leaf, value)]
+        assert found is not None
+        assert set(wanted) <= set(found) if type_ == NANOS else found == wanted, leaf
+    if kind == "bitmap":
+        first = written(kind, type_, batches, version="1")
+        nothing = IsNull(Column(7, ("c",), ARROW[type_]))
+        assert select(type_, kind, first, nothing, len(values)) == [
+            row for row, value in enumerate(values) if value is None
+        ]
+
+
+@given(
+    data=st.lists(
+        st.lists(st.integers(0, 1 << 18), unique=True, max_size=8)
+        | st.tuples(st.integers(0, 1 << 17), st.integers(0, 9000)).map(lambda run: list(range(run[0], sum(run))))
+        | st.tuples(st.integers(0, 70000), st.integers(0, 9000)).map(lambda run: list(range(run[0], sum(run), 2))),
+        max_size=4,
+    )
+)
+@settings(max_examples=30)
+def test_bitmaps_encoded_side_by_side_are_those_of_croaring(data: list[list[int]]) -> None:
+    groups = [np.array(sorted(group), np.int64) for group in data]
+    starts = np.cumsum([0, *map(len, groups)]).astype(np.int64)
+    encoded, ends = encode_bitmaps(np.concatenate([np.zeros(0, np.int64), *groups]), starts)
+    for group, start, end in zip(groups, ends, ends[1:], strict=False):
+        assert positions_from_roaring32(encoded[start:end].tobytes()).tolist() == group.tolist()
+    assert ends[-1] == len(encoded)
 
 
 @given(values=st.lists(st.none() | VALUES[STRING], min_size=1, max_size=12), literal=VALUES[STRING])

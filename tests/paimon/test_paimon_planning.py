@@ -17,7 +17,8 @@ from planning_tables import STORAGE, MadeTable, plan, planned_names
 
 from skerry.errors import FormatError, NotFoundError, SkerryError, UnsupportedError
 from skerry.paimon.evolution.schema_evolution import ChangeSchema, commit_schema
-from skerry.paimon.file_index import BloomFilterBuilder, encode_container
+from skerry.paimon.file_index import encode_container
+from skerry.paimon.file_index.bloom import BloomFilterBuilder
 from skerry.paimon.manifests.index_manifest import DELETION_VECTORS, HASH, DeletionVectorMeta, IndexManifestEntry
 from skerry.paimon.manifests.manifest import FileKind, ManifestEntry, batch_of
 from skerry.paimon.metadata.buckets import assign_buckets

@@ -432,7 +432,8 @@ def test_overwrite_takes_rivals_rows_too(tmp_path: Path, monkeypatch: pytest.Mon
         ({"bucket": "1", "deletion-vectors.enabled": "true"}, "deletion-vectors.enabled=true"),
         ({"bucket": "1", "changelog-producer": "lookup"}, "changelog-producer=lookup"),
         ({"bucket": "-2"}, "bucket=-2"),
-        ({"bucket": "1", "file-index.bitmap.columns": "text"}, "file-index.bitmap.columns"),
+        ({"bucket": "1", "file-index.bsi.columns": "text"}, "file-index.bsi.columns"),
+        ({"bucket": "1", "file-index.zone-map.columns": "text"}, "file-index.zone-map.columns"),
     ],
 )
 def test_options_that_are_not_done(tmp_path: Path, properties: dict[str, str], message: str) -> None:

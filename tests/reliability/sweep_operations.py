@@ -204,6 +204,10 @@ def _migrate_folder(catalog: Any, place: Place) -> None:
     catalog.migrate(TABLE, f"{folder}/lake/raw" if folder.startswith("s3") else f"{folder}/raw")
 
 
+def _ask_for_indexes(catalog: Any, table: Any, place: Place) -> None:
+    table.set_properties({"file-index.bitmap.columns": "v,s", "file-index.in-manifest-threshold": "0 b"})
+
+
 def _both(name: str, act: Callable[[Any], Any], more: Any = None, **how: bool) -> list[Operation]:
     return [Operation(name, kind, _prepared(kind, more), _on_table(act), **how) for kind in FORMATS]
 
@@ -390,6 +394,13 @@ def _operations() -> list[Operation]:
             "paimon",
             _prepared("paimon", None, **{"deletion-vectors.enabled": "true"}),
             _on_table(_delete),
+        ),
+        Operation(
+            "rewrite_file_indexes",
+            "paimon",
+            _prepared("paimon", _ask_for_indexes),
+            _on_table(lambda table: table.rewrite_file_indexes()),
+            repeats=True,
         ),
         Operation("append_files", "iceberg", _prepared("iceberg"), _append_files),
         Operation("register_table", "iceberg", _prepared("iceberg", _drop), _register),

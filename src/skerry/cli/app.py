@@ -26,6 +26,7 @@ _COMMANDS = LazyCommands(
         "remove-orphans": "skerry.cli.orphans",
         "rewrite-manifests": "skerry.cli.rewrite",
         "rewrite-deletes": "skerry.cli.rewrite",
+        "rewrite-file-indexes": "skerry.cli.rewrite",
         "migrate": "skerry.cli.migrate",
         "copy": "skerry.cli.copying",
         "relocate": "skerry.cli.relocate",

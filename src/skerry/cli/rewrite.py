@@ -1,4 +1,4 @@
-"""`skerry rewrite-manifests` and `skerry rewrite-deletes`: merge many metadata or delete files into a few."""
+"""`skerry rewrite-manifests`, `rewrite-deletes`, `rewrite-file-indexes`: new metadata, deletes, indexes; same rows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from skerry.cli.display import count, print_json, size
 from skerry.cli.options import catalog_options, dry_run_option, json_option, open_table, ref_option, table_argument
 from skerry.table.work.progress import show_progress
 
-__all__ = ["rewrite_deletes", "rewrite_manifests"]
+__all__ = ["rewrite_deletes", "rewrite_file_indexes", "rewrite_manifests"]
 
 
 @click.command()
@@ -77,4 +77,42 @@ def rewrite_deletes(
     print(
         f"{opened.name}: {count(summary.rewritten_delete_files)} delete files of {count(summary.data_files)} "
         f"data files {would}rewritten{into}; {count(summary.removed_delete_files)} {would}dropped"
+    )
+
+
+@click.command()
+@table_argument
+@click.option("--where", metavar="CONDITION", help="Only these partitions: a condition on partition keys.")
+@click.option("--all", "full", is_flag=True, help="Also read files that have these indexes.")
+@ref_option
+@dry_run_option
+@catalog_options
+@json_option
+def rewrite_file_indexes(
+    table: str,
+    where: str | None,
+    full: bool,
+    ref: str,
+    dry_run: bool,
+    warehouse: str,
+    properties: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Give data files the indexes that the table's options file-index.* ask for; Paimon tables only.
+
+    Only the indexed columns are read, and no data file is written.
+    """
+    opened = open_table(table, warehouse, properties)
+    with show_progress("rewrite file indexes") as progress:
+        summary = opened.rewrite_file_indexes(where, full=full, ref=ref, dry_run=dry_run, progress=progress)
+    if as_json:
+        print_json({"table": opened.name, **dataclasses.asdict(summary)})
+        return
+    if not summary.data_files:
+        print(f"{opened.name}: nothing to do")
+        return
+    would = "would be " if dry_run else ""
+    print(
+        f"{opened.name}: {count(summary.data_files)} data files ({size(summary.read_bytes)}) {would}indexed"
+        f"{'' if dry_run else f', {count(summary.index_files)} of them by files of their own'}"
     )

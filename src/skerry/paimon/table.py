@@ -16,7 +16,7 @@ from skerry.jobs.table import JobTable
 from skerry.paimon.change_request import ChangeRequest
 from skerry.paimon.evolution.schema_evolution import ChangeOptions, ChangeSchema, SchemaChange, commit_schema
 from skerry.paimon.handle import PaimonHandle
-from skerry.paimon.planning.partition_choice import names_partitions, partitions_where
+from skerry.paimon.planning.partition_choice import PartitionChoice, names_partitions, partitions_where
 from skerry.paimon.reading.changes import changes
 from skerry.paimon.reading.fallback_scan import scan
 from skerry.paimon.reading.scan import PaimonScan
@@ -39,6 +39,7 @@ from skerry.table.summaries import (
     CompactOptions,
     CompactSummary,
     ExpireSummary,
+    FileIndexSummary,
     RowChangeSummary,
 )
 from skerry.table.table import TableCatalog
@@ -380,22 +381,35 @@ class PaimonTable(JobTable):
 
         if how.sort_by is not None or how.z_order is not None:
             self._lacks("sort_by= and z_order=", "rows are sorted by the primary key")
-        choose = None
-        if where is not None:
-            schema = self.handle.branch_state(options.ref).schema
-            predicate = parse(where, schema.arrow_schema)
-            if not names_partitions(predicate, schema):
-                raise UnsupportedError("only whole partitions are compacted: the condition must be on partition keys")
-            choose = partitions_where(predicate, schema)
         request = self._request(options)
         done = compact(
             request,
-            CompactionRules(how.full, choose, how.min_input_files),
+            CompactionRules(how.full, self._partitions(where, options.ref), how.min_input_files),
             target_file_size=how.target_file_size_bytes,
             dry_run=how.dry_run,
         )
         self.handle.keep(request)
         return done
+
+    def _rewrite_file_indexes(
+        self, where: Condition | None, full: bool, dry_run: bool, options: WriteOptions
+    ) -> FileIndexSummary:
+        from skerry.paimon.jobs.rewrite_file_indexes import rewrite_file_indexes
+
+        request = self._request(options)
+        done = rewrite_file_indexes(request, self._partitions(where, options.ref), full=full, dry_run=dry_run)
+        self.handle.keep(request)
+        return done
+
+    def _partitions(self, where: Condition | None, ref: str) -> PartitionChoice | None:
+        """The choice of whole partitions by a condition."""
+        if where is None:
+            return None
+        schema = self.handle.branch_state(ref).schema
+        predicate = parse(where, schema.arrow_schema)
+        if not names_partitions(predicate, schema):
+            raise UnsupportedError("only whole partitions are rewritten: the condition must be on partition keys")
+        return partitions_where(predicate, schema)
 
     def _expire_snapshots(
         self,

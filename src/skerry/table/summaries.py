@@ -18,6 +18,7 @@ __all__ = [
     "CompactSummary",
     "DeletesSummary",
     "ExpireSummary",
+    "FileIndexSummary",
     "ManifestSummary",
     "MigrationSummary",
     "OrphanFile",
@@ -182,6 +183,26 @@ class DeletesSummary:
     rewritten_delete_files: int = 0
     added_delete_files: int = 0
     removed_delete_files: int = 0
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FileIndexSummary:
+    """The result of a rewrite of file indexes, or of its dry run.
+
+    Args:
+        snapshot_id: The snapshot with the new indexes, or the current one if nothing was done; None for a table
+            without rows.
+        data_files: Data files whose indexes were rewritten.
+        read_bytes: Their size.
+        index_files: Indexes written beside them; the others are small enough for the manifest. 0 in a dry run.
+        dry_run: Whether nothing was changed.
+    """
+
+    snapshot_id: int | None
+    data_files: int = 0
+    read_bytes: int = 0
+    index_files: int = 0
     dry_run: bool = False
 
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         CompactSummary,
         DeletesSummary,
         ExpireSummary,
+        FileIndexSummary,
         ManifestSummary,
         MigrationSummary,
         OrphanSummary,
@@ -229,6 +230,40 @@ class Table(MovableTable):
             options = WriteOptions(ref, False, snapshot_properties or {}, executor, callback)
             return self._rewrite_deletes(min_input_files, dry_run, options)
 
+    def rewrite_file_indexes(
+        self,
+        where: Condition | None = None,
+        *,
+        full: bool = False,
+        ref: str = MAIN,
+        dry_run: bool = False,
+        snapshot_properties: Mapping[str, str] | None = None,
+        executor: Executor | None = None,
+        progress: Progress = None,
+    ) -> FileIndexSummary:
+        """Give the data files of a Paimon table the indexes that its options `file-index.*` ask for.
+
+        Only the indexed columns are read, and no data file is written: files that were written before an option was
+        set get their indexes, and lose those that are no longer asked for.
+
+        Args:
+            where: Only these partitions: a condition on partition keys.
+            full: Whether files that have these indexes are read as well, since options of columns have changed.
+            ref: The branch.
+            dry_run: Only say what would be done.
+            snapshot_properties: Further entries of the snapshot summary.
+            executor: Where files are read; threads of this process by default.
+            progress: True for a bar, or a callable that gets `JobProgress` records.
+
+        Raises:
+            ConflictError: Other writers replaced the files again and again.
+            CommitUnknownError: The outcome is unknown; nothing was cleaned up.
+            UnsupportedError: A column cannot have such an index, or the table's format has none.
+        """
+        with progress_callback(progress, "rewrite file indexes") as callback:
+            options = WriteOptions(ref, False, snapshot_properties or {}, executor, callback)
+            return self._rewrite_file_indexes(where, full, dry_run, options)
+
     def expire_snapshots(
         self,
         *,
@@ -380,6 +415,11 @@ class Table(MovableTable):
 
     def _rewrite_deletes(self, min_input_files: int, dry_run: bool, options: WriteOptions) -> DeletesSummary:
         self._lacks("rewrite_deletes", "a bucket has one deletion vector per file; compact folds them in")
+
+    def _rewrite_file_indexes(
+        self, where: Condition | None, full: bool, dry_run: bool, options: WriteOptions
+    ) -> FileIndexSummary:
+        self._lacks("rewrite_file_indexes", "their data files have statistics, and deletes in files beside them")
 
     @abstractmethod
     def _upkeep(self) -> Upkeep:

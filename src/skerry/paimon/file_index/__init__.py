@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skerry.paimon.file_index import bitmap, bloom, bsi, range_bitmap
-from skerry.paimon.file_index.bloom import BloomFilter, BloomFilterBuilder
+from skerry.paimon.file_index.bloom import BloomFilter
 from skerry.paimon.file_index.container import decode_container, encode_container
 from skerry.paimon.file_index.cursor import Cursor
 from skerry.paimon.file_index.keys import Leaf, loosened
@@ -27,7 +27,7 @@ from skerry.table.predicate import And, Constant, IntersectsExtent, IsNull, Or, 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = ["BloomFilterBuilder", "FileIndex", "IndexedColumn", "RowSet", "decode_container", "encode_container"]
+__all__ = ["FileIndex", "IndexedColumn", "RowSet", "decode_container", "encode_container"]
 
 
 @dataclass(frozen=True, slots=True)

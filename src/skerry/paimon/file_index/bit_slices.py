@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from skerry.paimon.file_index.cursor import Cursor
 
-__all__ = ["MAX_SLICES", "SlicedNumbers"]
+__all__ = ["MAX_SLICES", "SlicedNumbers", "bit_slices"]
 
 MAX_SLICES = 64
 
@@ -55,3 +55,18 @@ class SlicedNumbers:
         for bit, rows in enumerate(slices):
             numbers[rows] |= np.uint64(1 << bit)
         return cls(existing, numbers[existing])
+
+
+def bit_slices(rows: _Rows, numbers: npt.NDArray[np.int64], count: int) -> tuple[_Rows, _Rows]:
+    """The rows whose numbers have each bit, one slice after the other.
+
+    Args:
+        rows: int64[n] Rows, ascending.
+        numbers: int64[n] Their numbers, not negative.
+        count: Number of slices, from the lowest bit.
+
+    Returns:
+        int64[m] the rows, and int64[count + 1] where those of each slice start, with the end.
+    """
+    parts = [rows[numbers >> bit & 1 == 1] for bit in range(count)]
+    return np.concatenate([rows[:0], *parts]), np.cumsum([0, *map(len, parts)]).astype(np.int64)

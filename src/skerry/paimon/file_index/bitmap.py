@@ -19,19 +19,24 @@ import numpy as np
 import numpy.typing as npt
 
 from skerry.bitmaps import leading_roaring32, positions_from_roaring32
-from skerry.errors import UnsupportedError
+from skerry.errors import SchemaError, UnsupportedError
 from skerry.paimon.file_index.cursor import I32, U8, Cursor
+from skerry.paimon.file_index.grouped_bitmaps import encode_bitmaps
 from skerry.paimon.file_index.keys import Leaf, key_form, matches, take_key
+from skerry.paimon.file_index.records import packed_records
 from skerry.paimon.file_index.row_sets import complement, union
+from skerry.paimon.file_index.sorted_keys import SortedKeys
 from skerry.paimon.values.types import AtomicType, TypeRoot
 from skerry.table.predicate import IsNull
 
-__all__ = ["TYPE", "BitmapIndex", "can_index"]
+__all__ = ["BLOCK_BYTES", "TYPE", "VERSIONS", "BitmapIndex", "can_index", "encode_bitmap_index"]
 
 TYPE: Final = "bitmap"
 
 _VERSION_1: Final = 1
 _VERSION_2: Final = 2
+VERSIONS: Final = (_VERSION_1, _VERSION_2)
+BLOCK_BYTES: Final = 16 << 10
 _UNSUPPORTED: Final = (TypeRoot.BINARY, TypeRoot.VARBINARY, TypeRoot.DECIMAL)
 _UNKNOWN_LENGTH: Final = -1
 
@@ -76,7 +81,7 @@ class BitmapIndex:
             UnsupportedError: Its version is unknown.
         """
         version = cursor.take(U8, "version")
-        if version not in (_VERSION_1, _VERSION_2):
+        if version not in VERSIONS:
             raise UnsupportedError(f"bitmap index of version {version}", location=cursor.location)
         cursor.check_row_count(row_count)
         value_count = cursor.size("number of values")
@@ -161,3 +166,63 @@ def _entries_2(cursor: Cursor, type_: AtomicType, value_count: int) -> Iterator[
             key = take_key(block, type_)
             offset_, length = block.take(I32, "offset of a bitmap"), block.take(I32, "length of a bitmap")
             yield key, _Entry(offset_, length)
+
+
+# Writing ------------------------------------------------------------------------------------------------------------
+
+
+def encode_bitmap_index(keys: SortedKeys, *, version: int = _VERSION_2, block_size: int = BLOCK_BYTES) -> bytes:
+    """Encode the index of a column.
+
+    Args:
+        keys: The column's keys.
+        version: 1 or 2 (`file-index.bitmap.<column>.version`).
+        block_size: Maximum size of a block in bytes (`file-index.bitmap.<column>.index-block-size`).
+
+    Raises:
+        SchemaError: A key does not fit a block.
+    """
+    nulls = keys.nulls
+    rows, starts = keys.rows_by_key()
+    counts = np.diff(starts)
+    is_one = counts == 1
+    encoded, ends = encode_bitmaps(
+        np.concatenate([nulls, rows[np.repeat(~is_one, counts)]]),
+        np.concatenate([[0, len(nulls)], len(nulls) + np.cumsum(counts[~is_one])]),
+    )
+    null_size = int(ends[1])
+    body_start = 0 if len(nulls) > 1 else null_size
+    offsets, lengths = np.empty(len(keys), np.int64), np.full(len(keys), -1)
+    offsets[is_one] = -1 - rows[starts[:-1][is_one]]
+    offsets[~is_one] = ends[1:-1] - body_start
+    lengths[~is_one] = np.diff(ends[1:])
+    head = [U8.pack(version), I32.pack(keys.row_count), I32.pack(len(keys)), U8.pack(len(nulls) > 0)]
+    if len(nulls):
+        head.append(I32.pack(0 if len(nulls) > 1 else -1 - int(nulls[0])))
+    if version == _VERSION_1:
+        return b"".join([*head, packed_records(keys, [offsets])[0], encoded[body_start:].tobytes()])
+    if len(nulls):
+        head.append(I32.pack(null_size))
+    return b"".join([*head, _encode_blocks(keys, offsets, lengths, block_size), encoded[body_start:].tobytes()])
+
+
+def _encode_blocks(
+    keys: SortedKeys, offsets: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64], block_size: int
+) -> bytes:
+    """The blocks of version 2, after their first keys."""
+    entries, places = packed_records(keys, [offsets, lengths])
+    room = block_size - I32.size
+    if len(keys) and (longest := int(np.diff(places).max())) > room:
+        raise SchemaError(
+            f"a bitmap index has an entry of {longest} bytes, and index-block-size={block_size} leaves {room}"
+        )
+    firsts, area, first = [], [], 0
+    at = 0
+    while first < len(keys):
+        last = int(np.searchsorted(places, places[first] + room, side="right")) - 1
+        key_size = int(places[first + 1] - places[first]) - 2 * I32.size
+        firsts.append(entries[places[first] : places[first] + key_size] + I32.pack(at))
+        area.append(I32.pack(last - first) + entries[places[first] : places[last]])
+        at += len(area[-1])
+        first = last
+    return b"".join([I32.pack(len(firsts)), *firsts, I32.pack(at), *area])

@@ -23,6 +23,7 @@ from skerry.errors import SchemaError
 from skerry.kernels import kernel, load_u32, load_u64, rotate_left
 from skerry.paimon.file_index.cursor import I32, Cursor
 from skerry.paimon.file_index.keys import Leaf
+from skerry.paimon.file_index.sorted_keys import as_longs
 from skerry.paimon.values.types import AtomicType, TypeRoot
 from skerry.table.predicate import Comparison, In, Operator
 
@@ -198,31 +199,8 @@ def hash_column(type_: AtomicType, values: pa.Array) -> _Words:
         content = np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
         _hash_bytes(content, np.ascontiguousarray(places_), hashes)
         return hashes
-    _hash_longs(_longs(type_, values), hashes)
+    _hash_longs(as_longs(type_, values), hashes)
     return hashes
-
-
-def _longs(type_: AtomicType, values: pa.Array) -> _Words:
-    """The values as the numbers that are hashed."""
-    if type_.root is TypeRoot.FLOAT:
-        bits = values.to_numpy().astype(np.float32)
-        bits[np.isnan(bits)] = np.nan  # Java has a single NaN
-        return bits.view(np.int32).astype(np.int64)
-    if type_.root is TypeRoot.DOUBLE:
-        wide = values.to_numpy().astype(np.float64)
-        wide[np.isnan(wide)] = np.nan
-        return wide.view(np.int64)
-    numbers = values.view(pa.int32() if values.type.bit_width == 32 else pa.int64()) if _is_temporal(values) else values
-    longs = np.ascontiguousarray(numbers.to_numpy().astype(np.int64))
-    if type_.root in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ):
-        if type_.precision == 0:
-            return longs * 1000
-        return longs if type_.precision <= 6 else np.floor_divide(longs, 1000)
-    return longs
-
-
-def _is_temporal(values: pa.Array) -> bool:
-    return bool(pa.types.is_temporal(values.type))
 
 
 _P1, _P2, _P3 = np.uint64(0x9E3779B185EBCA87), np.uint64(0xC2B2AE3D27D4EB4F), np.uint64(0x165667B19E3779F9)

@@ -15,15 +15,17 @@ import numpy as np
 import numpy.typing as npt
 
 from skerry.bitmaps import leading_roaring32
-from skerry.errors import UnsupportedError
-from skerry.paimon.file_index.bit_slices import MAX_SLICES, SlicedNumbers
-from skerry.paimon.file_index.cursor import I64, U8, Cursor
+from skerry.errors import SchemaError, UnsupportedError
+from skerry.paimon.file_index.bit_slices import MAX_SLICES, SlicedNumbers, bit_slices
+from skerry.paimon.file_index.cursor import I32, I64, U8, Cursor
+from skerry.paimon.file_index.grouped_bitmaps import encode_bitmaps
 from skerry.paimon.file_index.keys import Leaf, intervals_of
 from skerry.paimon.file_index.row_sets import complement
+from skerry.paimon.file_index.sorted_keys import SortedKeys
 from skerry.paimon.values.types import AtomicType, TypeRoot
 from skerry.table.predicate import IsNull
 
-__all__ = ["TYPE", "BitSlicedIndex", "can_index"]
+__all__ = ["TYPE", "BitSlicedIndex", "can_index", "encode_bit_sliced_index"]
 
 TYPE: Final = "bsi"
 
@@ -124,3 +126,32 @@ def _take_bitmap(cursor: Cursor, row_count: int) -> npt.NDArray[np.int64]:
     rows, size = leading_roaring32(rest.data, max_positions=row_count, location=rest.location, offset=rest.offset)
     cursor.position += size
     return rows
+
+
+# Writing ------------------------------------------------------------------------------------------------------------
+
+
+def encode_bit_sliced_index(keys: SortedKeys) -> bytes:
+    """Encode the index of a column.
+
+    Raises:
+        SchemaError: A number has no absolute value of 64 bits.
+    """
+    numbers = keys.numbers[keys.codes]
+    if len(numbers) and numbers.min() == _MIN:
+        raise SchemaError(f"a bit-sliced index cannot hold {_MIN}: drop the column from file-index.bsi.columns")
+    parts = [U8.pack(_VERSION), I32.pack(keys.row_count)]
+    for chosen in (numbers >= 0, numbers < 0):
+        parts.append(U8.pack(bool(chosen.any())))
+        if chosen.any():
+            parts.append(_encode_sliced(keys.rows[chosen], np.abs(numbers[chosen])))
+    return b"".join(parts)
+
+
+def _encode_sliced(rows: npt.NDArray[np.int64], numbers: npt.NDArray[np.int64]) -> bytes:
+    """The numbers of one sign. Java always has 0 as their minimum."""
+    greatest = int(numbers.max())
+    positions, starts = bit_slices(rows, numbers, greatest.bit_length())
+    encoded, ends = encode_bitmaps(np.concatenate([rows, positions]), np.concatenate([[0], len(rows) + starts]))
+    existing, slices = encoded[: ends[1]].tobytes(), encoded[ends[1] :].tobytes()
+    return b"".join([U8.pack(_VERSION), I64.pack(0), I64.pack(greatest), existing, I32.pack(len(starts) - 1), slices])

@@ -67,18 +67,19 @@ def decode_container(data: Buffer, *, location: str | None = None) -> dict[str, 
     return columns
 
 
-def encode_container(columns: Mapping[str, Mapping[str, bytes | None]]) -> bytes:
+def encode_container(columns: Mapping[str, Mapping[str, bytes | None]], redundant: bytes = b"") -> bytes:
     """Encode a container of indexes.
 
     Args:
         columns: The indexes by type for each column; None for an index of a column without values.
+        redundant: Bytes that readers skip.
 
     Returns:
         The container.
     """
     names = [_encode_text(name) for name in columns]
     types = [[_encode_text(type_) for type_ in indexes] for indexes in columns.values()]
-    head_length = I64.size + 4 * I32.size  # magic; version, head length, columns, redundant length
+    head_length = I64.size + 4 * I32.size + len(redundant)  # magic; version, head length, columns, redundant length
     head_length += sum(len(name) + I32.size for name in names)
     head_length += sum(len(type_) + 2 * I32.size for found in types for type_ in found)
     head = [I64.pack(_MAGIC), I32.pack(_VERSION), I32.pack(head_length), I32.pack(len(columns))]
@@ -90,7 +91,7 @@ def encode_container(columns: Mapping[str, Mapping[str, bytes | None]]) -> bytes
             head += [type_, I32.pack(_EMPTY if index is None else position), I32.pack(len(index or b""))]
             body.append(index or b"")
             position += len(body[-1])
-    return b"".join([*head, I32.pack(0), *body])
+    return b"".join([*head, I32.pack(len(redundant)), redundant, *body])
 
 
 # Java's modified UTF-8: 0 is two bytes, and characters beyond 16 bits are two surrogates of three bytes each -----

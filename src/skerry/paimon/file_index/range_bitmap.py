@@ -21,20 +21,27 @@ import numpy.typing as npt
 
 from skerry.bitmaps import positions_from_roaring32
 from skerry.errors import UnsupportedError
-from skerry.paimon.file_index.bit_slices import SlicedNumbers
+from skerry.paimon.file_index.bit_slices import SlicedNumbers, bit_slices
 from skerry.paimon.file_index.cursor import I32, U8, Cursor
+from skerry.paimon.file_index.grouped_bitmaps import encode_bitmaps
 from skerry.paimon.file_index.keys import Leaf, intervals_of, key_form, take_key
+from skerry.paimon.file_index.records import packed_records
 from skerry.paimon.file_index.row_sets import NO_ROWS, complement
+from skerry.paimon.file_index.sorted_keys import SortedKeys
 from skerry.paimon.values.types import AtomicType, TypeRoot
 from skerry.table.predicate import IsNull
 
-__all__ = ["TYPE", "RangeBitmapIndex", "can_index"]
+__all__ = ["TYPE", "RangeBitmapIndex", "can_index", "default_chunk_size", "encode_range_bitmap"]
 
 TYPE: Final = "range-bitmap"
 
 _VERSION: Final = 1
 _MAX_DECIMAL: Final = 18
 _MAX_FRACTION: Final = 6
+_CHUNK_BYTES: Final = 16 << 10
+_SMALL: Final = (TypeRoot.BOOLEAN, TypeRoot.TINYINT, TypeRoot.SMALLINT)
+_SLICES_OF_NOTHING: Final = 64
+"""Java counts the bits of cardinality - 1 as a 64-bit number, which is -1 without values."""
 
 
 def can_index(type_: AtomicType) -> bool:
@@ -183,3 +190,61 @@ def _bitmap(cursor: Cursor, row_count: int) -> npt.NDArray[np.int64]:
     return positions_from_roaring32(
         cursor.data, max_positions=row_count, location=cursor.location, offset=cursor.offset
     )
+
+
+# Writing ------------------------------------------------------------------------------------------------------------
+
+
+def default_chunk_size(type_: AtomicType) -> int:
+    """The default of `chunk-size` in bytes: types with few values have one key per chunk."""
+    return 0 if type_.root in _SMALL else _CHUNK_BYTES
+
+
+def encode_range_bitmap(keys: SortedKeys, chunk_size: int) -> bytes:
+    """Encode the index of a column.
+
+    Args:
+        keys: The column's keys.
+        chunk_size: Bytes of further keys of a chunk (`file-index.range-bitmap.<column>.chunk-size`).
+    """
+    records, places = packed_records(keys, [])
+    bounds = b""
+    if len(keys):
+        bounds = records[: places[1]] + records[places[-2] :]
+    dictionary = _encode_dictionary(keys, records, places, chunk_size)
+    counts = I32.pack(keys.row_count) + I32.pack(len(keys))
+    head = U8.pack(_VERSION) + counts + bounds + I32.pack(len(dictionary))
+    return b"".join([I32.pack(len(head)), head, dictionary, _encode_codes(keys)])
+
+
+def _encode_dictionary(keys: SortedKeys, records: bytes, places: npt.NDArray[np.int64], chunk_size: int) -> bytes:
+    is_text = key_form(keys.type) is None
+    offsets: list[bytes] = []
+    chunks: list[bytes] = []
+    areas: list[bytes] = []
+    chunks_length = areas_length = first = 0
+    while first < len(keys):
+        start = places[first + 1]
+        last = int(np.searchsorted(places, start + chunk_size, side="right")) - 1
+        if is_text:  # the offsets of further keys have a limit of the same size
+            last = min(last, first + 1 + chunk_size // I32.size)
+        starts = (places[first + 1 : last] - start).astype(">i4").tobytes() if is_text else b""
+        area = records[start : places[last]]
+        sizes = (len(starts), len(area)) if is_text else (len(area), int(start - places[first]))
+        numbers = (first, areas_length, last - first - 1, *sizes)
+        offsets.append(I32.pack(chunks_length))
+        chunks.append(U8.pack(_VERSION) + records[places[first] : start] + b"".join(map(I32.pack, numbers)))
+        areas.append(starts + area)
+        chunks_length, areas_length = chunks_length + len(chunks[-1]), areas_length + len(areas[-1])
+        first = last
+    head = U8.pack(_VERSION) + b"".join(map(I32.pack, (len(chunks), I32.size * len(chunks), chunks_length)))
+    return b"".join([I32.pack(len(head)), head, *offsets, *chunks, *areas])
+
+
+def _encode_codes(keys: SortedKeys) -> bytes:
+    slice_count = max((len(keys) - 1).bit_length(), 1) if len(keys) else _SLICES_OF_NOTHING
+    rows, starts = bit_slices(keys.rows, keys.codes, slice_count)
+    encoded, ends = encode_bitmaps(np.concatenate([keys.rows, rows]), np.concatenate([[0], len(keys.rows) + starts]))
+    places = np.stack([ends[1:-1] - ends[1], np.diff(ends[1:])], axis=1).astype(">i4").tobytes()
+    head = U8.pack(_VERSION) + U8.pack(slice_count) + I32.pack(int(ends[1])) + I32.pack(len(places)) + places
+    return b"".join([I32.pack(len(head)), head, encoded.tobytes()])

@@ -252,7 +252,6 @@ _UNWRITABLE_IF_SET: Final = (
     "upsert-key",
 )
 _ICEBERG: Final = "metadata.iceberg.storage"
-_WRITTEN_INDEX: Final = "bloom-filter"
 
 
 def check_writable(schema: TableSchema) -> None:
@@ -279,10 +278,6 @@ def check_writable(schema: TableSchema) -> None:
         strategy = options.get(_PATH_STRATEGY, "none").strip().lower()
         if strategy != "none":
             raise UnsupportedError(f"table option {_PATH_STRATEGY}={strategy} is not supported", rule=_RULE)
-    for name, text in options.items():
-        parts = name.split(".")
-        if parts[0] == "file-index" and parts[-1] == "columns" and parts[1] != _WRITTEN_INDEX and text.strip():
-            raise UnsupportedError(f"table option {name}: only {_WRITTEN_INDEX} indexes are written", rule=_RULE)
     core = CoreOptions(options)
     formats = {core.file_format, core.changelog_file_format}  # raise if unknown
     if formats - {FileFormat.PARQUET}:

@@ -5,7 +5,7 @@ Spec: docs/formats/paimon.md § 4.2.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -76,7 +76,7 @@ def check_levels(live: Sequence[ManifestEntry], schema: TableSchema) -> None:
         raise _conflict(f"another writer has added files to the same level: {error.message}") from error
 
 
-def check_indexes(now: Iterable[IndexManifestEntry], change: IndexChange, entries: Iterable[ManifestEntry]) -> None:
+def check_indexes(now: Iterable[IndexManifestEntry], change: IndexChange, entries: Collection[ManifestEntry]) -> None:
     """Refuse to remove missing index files, and to overlook deleted rows.
 
     Args:
@@ -92,10 +92,15 @@ def check_indexes(now: Iterable[IndexManifestEntry], change: IndexChange, entrie
         if known.pop(_index_key(entry), None) is None:
             raise _conflict(f"index file {entry.file_name} was replaced by another writer")
     staying = {key for entry in known.values() for key in _with_vectors(entry)}
-    gone = {(entry.partition, entry.bucket, entry.file.file_name) for entry in entries if entry.kind is FileKind.DELETE}
+    names = {kind: {_file_key(entry) for entry in entries if entry.kind is kind} for kind in FileKind}
+    gone = names[FileKind.DELETE] - names[FileKind.ADD]  # what is added again has only other metadata
     marked = {key for entry in change.added for key in _with_vectors(entry)}
     for _, _, name in staying & (gone | marked):
         raise _conflict(f"rows of data file {name} were deleted by another writer")
+
+
+def _file_key(entry: ManifestEntry) -> tuple[bytes, int, str]:
+    return entry.partition, entry.bucket, entry.file.file_name
 
 
 def _index_key(entry: IndexManifestEntry) -> tuple[bytes, int, str, str]:

@@ -20,6 +20,7 @@ from skerry.paimon.metadata.buckets import assign_buckets
 from skerry.paimon.metadata.schema import TableSchema
 from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.planning.entry_columns import same_type
+from skerry.paimon.values.binary_row import encode_rows
 from skerry.paimon.values.byte_spans import Longs
 from skerry.paimon.values.types import AtomicType, DataField, TypeRoot
 from skerry.table.predicate import Comparison, In, IsNull, Operator, Predicate
@@ -64,6 +65,19 @@ class BucketPruner:
     def prunes(self) -> bool:
         """Whether the condition restricts the bucket key."""
         return self._keys is not None
+
+    def hashes(self, schema_ids: Longs) -> npt.NDArray[np.int32] | None:
+        """The hashes of the possible bucket keys of matching rows.
+
+        Args:
+            schema_ids: int64[files] The schemas that files were written with.
+
+        Returns:
+            int32[keys] The hashes; None if the condition does not restrict them, or keys had other types in a schema.
+        """
+        if self._keys is None or not all(self._hashes_alike(int(number)) for number in np.unique(schema_ids)):
+            return None
+        return encode_rows(self._types, self._keys).hashes()
 
     @cached_property
     def _fields(self) -> tuple[DataField, ...]:

@@ -30,6 +30,7 @@ from skerry.paimon.planning.bucket_sections import (
 from skerry.paimon.planning.entry_columns import PartitionCodes, live_rows, partition_metrics
 from skerry.paimon.planning.file_locations import bucket_folders, check_locations
 from skerry.paimon.planning.file_pruning import FilePruner, index_sources
+from skerry.paimon.planning.hash_pruning import buckets_with_hashes
 from skerry.paimon.planning.planned_splits import PaimonPlan, PlannedFiles, PlannedSplits
 from skerry.paimon.planning.sections import KeyRanges, Sections, key_ranges
 from skerry.paimon.planning.splits import VectorLocation
@@ -240,6 +241,7 @@ class EntryPruner:
         if not whole_rows:
             must[kept.rows[~kept.is_raw[kept.of_row]]] = False
         self._tell_bounds(live, files, kept, by_keys.reasons, verdict.reasons)
+        kept = self._prune_hashes(files, kept)
         if self.conjuncts and options.file_index_read:
             kept = self._prune_indexes(pruner, files, kept, must)
         return self._finish(files, kept, ranges, must, vectors)
@@ -284,6 +286,29 @@ class EntryPruner:
                 tuple(dropped),
             )
         )
+
+    def _prune_hashes(self, files: ReadEntries, sections: Sections) -> Sections:
+        """Sections of the dynamic buckets whose indexes have a matching key."""
+        state = self.state
+        if not (state.schema.primary_keys and state.options.bucket == -1 and len(sections)):
+            return sections
+        hashes = BucketPruner(state, self.conjuncts).hashes(files.numbers("_SCHEMA_ID"))
+        if hashes is None:
+            return sections
+        firsts = sections.rows[sections.starts[:-1]]
+        rows = files.partitions.rows
+        partitions = [rows[code] for code in files.partitions.codes[firsts].tolist()]
+        pairs = list(zip(partitions, files.numbers("_BUCKET")[firsts].tolist(), strict=True))
+        numbers = {pair: number for number, pair in enumerate(dict.fromkeys(pairs))}
+        places = np.array([numbers[pair] for pair in pairs], np.int64)
+        sizes = np.zeros(len(numbers), np.int64)
+        np.add.at(sizes, places, sections.sums(files.numbers("_FILE_SIZE")[sections.rows]))
+        may = buckets_with_hashes(state, self.snapshot, list(numbers), sizes, hashes, self.pool)
+        left = sections.only(may[places])
+        lost = len(sections.rows) - len(left.rows)
+        reasons = (("buckets that never had a matching key", lost),) if lost else ()
+        self.steps.append(_step("files by hash index", files, sections.rows, left.rows, reasons))
+        return left
 
     def _prune_indexes(self, pruner: FilePruner, files: ReadEntries, sections: Sections, must: _Mask) -> Sections:
         """Sections without the files whose indexes exclude all rows."""

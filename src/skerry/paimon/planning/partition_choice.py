@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -10,7 +11,10 @@ from skerry.paimon.metadata.schema import TableSchema
 from skerry.paimon.values.binary_reading import decode_rows
 from skerry.table.predicate import Constant, Predicate, columns_of, row_mask
 
-__all__ = ["names_partitions", "partitions_where"]
+__all__ = ["PartitionChoice", "names_partitions", "partitions_where"]
+
+PartitionChoice: TypeAlias = Callable[[Collection[bytes]], Collection[bytes]]
+"""Selects some of the partitions, which are rows with arity."""
 
 
 def names_partitions(predicate: Predicate, schema: TableSchema) -> bool:
@@ -19,7 +23,7 @@ def names_partitions(predicate: Predicate, schema: TableSchema) -> bool:
     return {column.field_id for column in columns_of(predicate)} <= keys
 
 
-def partitions_where(predicate: Predicate, schema: TableSchema) -> Callable[[Collection[bytes]], Collection[bytes]]:
+def partitions_where(predicate: Predicate, schema: TableSchema) -> PartitionChoice:
     """A function that selects the partitions (rows with arity) for which a condition is true."""
     fields = schema.partition_fields
 

@@ -19,6 +19,7 @@ from skerry.errors import SchemaError, UnsupportedError
 from skerry.paimon.metadata.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from skerry.paimon.planning.splits import SplitFile
 from skerry.paimon.values.arrow_types import arrow_type
+from skerry.paimon.values.binary_reading import decode_rows
 from skerry.paimon.values.casts import keeps_values
 from skerry.paimon.values.stored_types import plan_column
 from skerry.paimon.values.types import ArrayType, AtomicType, DataField, MapType, MultisetType, PaimonType, RowType
@@ -29,7 +30,7 @@ from skerry.table.files.stored_files import open_stored
 from skerry.table.predicate import Column, FieldMetrics
 from skerry.table.rows.schema import FIELD_ID_KEY, field_id
 
-__all__ = ["KIND", "NUMBER", "SYSTEM_COLUMNS", "DataFile", "open_data_file"]
+__all__ = ["KIND", "NUMBER", "SYSTEM_COLUMNS", "DataFile", "open_data_file", "partition_scalars"]
 
 _FORMATS: Final = ("parquet", "orc", "avro", "amudai")
 _KIND_ID: Final = 2_147_482_001
@@ -186,6 +187,23 @@ def open_data_file(
     check_row_count(stored.row_count, file.row_count, file.location)
     present = {number: was[number] for number in ids if number in was}
     return DataFile(file, stored, wanted, present, is_, changed, constants)
+
+
+def partition_scalars(schema: TableSchema, partition: bytes) -> dict[int, pa.Scalar]:
+    """The values of the partition keys, by field id.
+
+    Args:
+        schema: Whose keys they are.
+        partition: The values as a row with arity.
+
+    Raises:
+        FormatError: It is not a valid row of the keys.
+    """
+    keys = schema.partition_fields
+    if not keys:
+        return {}
+    columns = decode_rows([key.type for key in keys], [partition])
+    return {key.id: column[0] for key, column in zip(keys, columns, strict=True)}
 
 
 def _differs(then: PaimonType, now: PaimonType) -> bool:

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skerry.errors import SchemaError
+from skerry.paimon.manifests.hash_index import read_hashes
 from skerry.paimon.manifests.index_manifest import HASH, IndexManifestEntry
 from skerry.paimon.manifests.live_files import index_entries
 from skerry.paimon.merging import MergeFunction, MergeOrder, OrderKeys, Records, lowest_level_only, sort_records
@@ -30,7 +31,6 @@ from skerry.paimon.reading.key_lookup import LOOKUP_CACHE_BYTES, BucketFiles, Ke
 from skerry.paimon.reading.rows import SplitReader
 from skerry.paimon.reading.scan import PaimonScan
 from skerry.paimon.values.binary_row import encode_rows
-from skerry.paimon.writing.dynamic_buckets import read_hashes
 from skerry.paimon.writing.routing import split_partitions
 from skerry.table.arguments import Keys
 from skerry.table.files.evolution import plan_conversion

@@ -22,8 +22,7 @@ from skerry.paimon.metadata.paths import MAIN_BRANCH
 from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.planning.deletion_positions import Positions, deleted_positions
 from skerry.paimon.planning.splits import Section, Split, SplitFile
-from skerry.paimon.reading.data_files import KIND, DataFile, open_data_file
-from skerry.paimon.values.binary_reading import decode_rows
+from skerry.paimon.reading.data_files import KIND, DataFile, open_data_file, partition_scalars
 from skerry.table.files.stored_file import Part
 from skerry.table.predicate import (
     Column,
@@ -185,11 +184,7 @@ class PieceOpener:
 
     def _values(self, partition: bytes) -> Mapping[int, pa.Scalar]:
         """The values of the partition keys, by field id."""
-        keys = self.state.schema.partition_fields
-        if not keys:
-            return {}
-        columns = decode_rows([key.type for key in keys], [partition])
-        return {key.id: column[0] for key, column in zip(keys, columns, strict=True)}
+        return partition_scalars(self.state.schema, partition)
 
     def _raw_parts(self, file: SplitFile, partition: bytes) -> Iterator[RawPart]:
         opened = self._open_file(file, self.raw_columns, partition)

@@ -16,7 +16,7 @@ from skerry.paimon.manifests.manifest import DataFileMeta, FileKind, FileSource,
 from skerry.paimon.metadata.schema import SEQUENCE_NUMBER, VALUE_KIND
 from skerry.paimon.values.binary_row import encode_rows
 from skerry.paimon.values.simple_stats import EMPTY_ROW, EMPTY_STATS, SimpleStats
-from skerry.paimon.writing.bloom_filters import IndexBuilder
+from skerry.paimon.writing.file_indexes import INDEX_SUFFIX, FileIndexWriter
 from skerry.paimon.writing.file_stats import ColumnStats, encode_stats, stats_mode
 from skerry.paimon.writing.file_writers import open_output
 from skerry.paimon.writing.layout import WriteLayout
@@ -236,7 +236,7 @@ class _OpenFile:
         self._first_key: pa.Table | None = None
         self._last_key: pa.Table | None = None
         self._sketcher = BatchSketcher(schema.arrow_schema, layout.sketched if sketches else frozenset())
-        self._index = IndexBuilder(layout)
+        self._index = FileIndexWriter(layout)
 
     @property
     def size_bytes(self) -> int:
@@ -273,7 +273,7 @@ class _OpenFile:
         size = self._writer.close()
         dense = self._layout.options.stats_dense_store
         value_stats, value_stats_cols = encode_stats(self._values, dense=dense)
-        extra_files, embedded = self._index.finish(self._location)
+        extra_files, embedded = self._index.finish(self._location + INDEX_SUFFIX)
         meta = DataFileMeta(
             file_name=self._name,
             file_size=size,

@@ -12,16 +12,15 @@ from typing import Final, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from skerry.errors import FormatError, SchemaError
+from skerry.errors import SchemaError
+from skerry.paimon.manifests.hash_index import read_hashes
 from skerry.paimon.manifests.index_manifest import HASH, IndexManifestEntry
 from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.writing.layout import WriteLayout
-from skerry.storage import Storage
 
-__all__ = ["DynamicBuckets", "KeyBuckets", "OneBucket", "read_hashes"]
+__all__ = ["DynamicBuckets", "KeyBuckets", "OneBucket"]
 
 _MOST_BUCKETS: Final = 32767
-_HASH_BYTES: Final = 4
 
 _Hashes = npt.NDArray[np.int32]
 
@@ -51,23 +50,6 @@ class OneBucket:
     def write(self, layout: WriteLayout) -> tuple[IndexManifestEntry, ...]:
         """Write nothing: there are no new keys."""
         return ()
-
-
-def read_hashes(storage: Storage, location: str, entry: IndexManifestEntry) -> _Hashes:
-    """int32[n] The hashes in an index file.
-
-    Raises:
-        FormatError: Its length differs from the metadata.
-        NotFoundError: It does not exist.
-    """
-    data = storage.read(location)
-    if len(data) != entry.file_size or len(data) != entry.row_count * _HASH_BYTES:
-        raise FormatError(
-            f"expected a hash index of {entry.row_count} keys and {entry.file_size} bytes, found {len(data)} bytes",
-            location=location,
-            rule="docs/formats/paimon.md § 7.3",
-        )
-    return np.frombuffer(data, ">i4").astype(np.int32)
 
 
 @dataclass(slots=True)

@@ -13,6 +13,8 @@ from typing import Final
 import pyarrow as pa
 
 from skerry.errors import SchemaError
+from skerry.paimon.file_index.builders import index_builders
+from skerry.paimon.metadata.index_settings import IndexSettings, index_settings
 from skerry.paimon.metadata.options import CoreOptions, MergeEngine
 from skerry.paimon.metadata.partition_names import partition_texts
 from skerry.paimon.metadata.paths import MAIN_BRANCH, TablePaths
@@ -61,6 +63,7 @@ class WriteLayout:
                 option.
         """
         check_writable(state.schema)
+        index_builders(index_settings(state.schema.options), state.schema.fields_by_name)  # or each task would refuse
         return cls(state.name, state.location, state.storage, state.schema, state.branch)
 
     @cached_property
@@ -82,6 +85,11 @@ class WriteLayout:
     def changelog_encoding(self) -> FileEncoding:
         """The format of changelog files."""
         return FileEncoding.from_options(self.options, changelog=True)
+
+    @cached_property
+    def indexes(self) -> tuple[IndexSettings, ...]:
+        """The file indexes that data files get."""
+        return index_settings(self.schema.options)
 
     def new_name(self) -> str:
         """A UUID for the names of files: the first half is that of the job, the other is random."""
