@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import pickle
 from pathlib import Path
@@ -20,7 +21,7 @@ from skerry.paimon.merging import MergeFunction, Records
 from skerry.paimon.metadata.state import load_state
 from skerry.paimon.reading.changes import changes
 from skerry.paimon.reading.fallback_scan import scan
-from skerry.paimon.reading.merging import KeyedRecords, RunReader, merge_sorted_runs
+from skerry.paimon.reading.merging import KeyedRecords, RunReader, merge_sorted_runs, merged_records
 from skerry.paimon.reading.rows import SplitReader
 from skerry.paimon.reading.scan import PaimonScan
 from skerry.paimon.table import PaimonTable
@@ -237,7 +238,7 @@ def test_windows_are_merged_like_the_whole(tmp_path: Path, cuts: int) -> None:
     runs = [as_run(ids, 100 * number, cuts) for number, ids in enumerate([[1, 3, 5, 7], [3, 4], [], [0, 3, 9, 10]])]
     found = [
         (number, int(sequence))
-        for window in merge_sorted_runs(runs, function)
+        for window in merge_sorted_runs(runs, functools.partial(merged_records, function))
         for number, sequence in zip(window.values["id"].to_pylist(), window.numbers, strict=True)
     ]
     assert found == [(0, 300), (1, 0), (3, 301), (4, 101), (5, 2), (7, 3), (9, 302), (10, 303)]
@@ -252,7 +253,7 @@ def test_rows_out_of_order_are_told(tmp_path: Path, cuts: int, is_read_first: bo
     def merge() -> None:
         for run in runs if is_read_first else ():
             run.read_all()
-        list(merge_sorted_runs(runs, function))
+        list(merge_sorted_runs(runs, functools.partial(merged_records, function)))
 
     with pytest.raises(FormatError, match=r"not in the order of their keys.*data-x"):
         merge()

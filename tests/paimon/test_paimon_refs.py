@@ -144,7 +144,8 @@ def test_options_and_moments(tmp_path: Path) -> None:
     assert table.expire_snapshots().snapshot_ids == (1, 2)
     with pytest.raises(SchemaError, match="keep_last"):
         table.expire_snapshots(keep_last=0)
-    table = make(tmp_path / "u", properties={"changelog.num-retained.max": "5", "snapshot.num-retained.max": "3"})
+    retained = {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "3", "changelog.num-retained.max": "5"}
+    table = make(tmp_path / "u", properties=retained)
     with pytest.raises(UnsupportedError, match=r"changelog\.num-retained"):
         table.expire_snapshots()
 

@@ -383,6 +383,13 @@ IMPOSSIBLE: list[tuple[dict[str, str], dict[str, Any], str]] = [
     ({"bucket": "2", "bucket-key": "v"}, {}, "must be part of the primary key"),
     ({"bucket": "2", "bucket-key": "v", "bucket-function.type": "mod"}, {"keys": ()}, "bucket-function.type=mod"),
     ({"changelog-producer": "input"}, {"keys": ()}, "changelog-producer needs a primary key"),
+    ({"full-compaction.delta-commits": "2"}, {"keys": ()}, "full-compaction.delta-commits needs a primary key"),
+    (
+        {"changelog-producer": "lookup", "streaming-read-overwrite": "true"},
+        {},
+        "streaming-read-overwrite cannot be combined with changelog-producer=lookup",
+    ),
+    ({"changelog.num-retained.min": "5", "changelog.num-retained.max": "3"}, {}, "at least 5 and at most 3"),
     ({"merge-engine": "first-row", "sequence.field": "v"}, {}, "sequence.field cannot be combined"),
     (
         {"merge-engine": "first-row", "deletion-vectors.enabled": "true"},
@@ -437,8 +444,6 @@ def test_tables_whose_rows_cannot_be_told_are_refused_by_option(options: dict[st
 @pytest.mark.parametrize(
     ("options", "keys"),
     [
-        ({"changelog-producer": "lookup"}, ("k",)),
-        ({"changelog-producer": "full-compaction"}, ("k",)),
         ({"bucket": "-2"}, ("k",)),
         ({"merge-engine": "first-row"}, ("k",)),
         ({"deletion-vectors.enabled": "true"}, ("k",)),
@@ -467,6 +472,8 @@ def test_tables_that_promise_more_than_is_written_are_refused_by_option(
         ({"data-file.external-paths": "/x"}, ()),
         ({"row-tracking.enabled": "true"}, ()),
         ({"file-index.bloom-filter.columns": "v", "changelog-producer": "input"}, ("k",)),
+        ({"changelog-producer": "lookup", "lookup-compact": "gentle"}, ("k",)),
+        ({"changelog-producer": "full-compaction", "full-compaction.delta-commits": "3"}, ("k",)),
         ({"bucket": "4", "merge-engine": "partial-update", "fields.default-aggregate-function": "max"}, ("k",)),
         ({"scan.mode": "latest", "type": "table", "some.engine.option": "x"}, ("k",)),
     ],

@@ -430,7 +430,6 @@ def test_overwrite_takes_rivals_rows_too(tmp_path: Path, monkeypatch: pytest.Mon
     [
         ({"bucket": "1", "merge-engine": "first-row"}, "merge-engine=first-row"),
         ({"bucket": "1", "deletion-vectors.enabled": "true"}, "deletion-vectors.enabled=true"),
-        ({"bucket": "1", "changelog-producer": "lookup"}, "changelog-producer=lookup"),
         ({"bucket": "-2"}, "bucket=-2"),
         ({"bucket": "1", "file-index.bsi.columns": "text"}, "file-index.bsi.columns"),
         ({"bucket": "1", "file-index.zone-map.columns": "text"}, "file-index.zone-map.columns"),

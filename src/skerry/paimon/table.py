@@ -273,7 +273,6 @@ class PaimonTable(JobTable):
     def _append(self, data: Rows, options: WriteOptions) -> Snapshot | None:
         """Append rows; then compact buckets that have too many sorted runs, in a separate commit."""
         from skerry.paimon.jobs.append import append
-        from skerry.paimon.jobs.compact import compact_due
         from skerry.paimon.jobs.once import commit_once
 
         request = self._request(options)
@@ -282,8 +281,7 @@ class PaimonTable(JobTable):
             newest = self.handle.keep(request).snapshot
             return of_batch(None if newest is None else described_snapshot(newest), applied=applied)
         state = append(request, data)
-        compact_due(request, state)
-        self.handle.keep(request)
+        self._keep(request)
         return None if state.snapshot is None else described_snapshot(state.snapshot)
 
     def _delete(self, where: Condition, options: WriteOptions) -> RowChangeSummary:
@@ -291,7 +289,7 @@ class PaimonTable(JobTable):
 
         request = self._request(options)
         done = delete(request, where)
-        self.handle.keep(request)
+        self._keep(request)
         return done
 
     def _overwrite(self, data: Rows, where: Condition | None, options: WriteOptions) -> RowChangeSummary:
@@ -299,20 +297,17 @@ class PaimonTable(JobTable):
 
         request = self._request(options)
         done = overwrite(request, data, where)
-        self.handle.keep(request)
+        self._keep(request)
         return done
 
     def _upsert(self, data: Rows, on: tuple[str, ...], blind: bool, options: WriteOptions) -> RowChangeSummary:
-        from skerry.paimon.jobs.compact import compact_due
         from skerry.paimon.jobs.merge import upsert
 
         request = self._request(options)
         if blind:
             self._lacks("blind upserts", "append replaces rows by primary key without reading them")
         done = upsert(request, data, on)
-        if request.target.newest is not None:
-            compact_due(request, request.target.newest)
-        self.handle.keep(request)
+        self._keep(request)
         return done
 
     def _merge(
@@ -324,7 +319,7 @@ class PaimonTable(JobTable):
         if blind:
             self._lacks("blind merges", "append replaces rows by primary key without reading them")
         done = merge(request, data, on, clauses)
-        self.handle.keep(request)
+        self._keep(request)
         return done
 
     def _apply_changes(
@@ -343,8 +338,19 @@ class PaimonTable(JobTable):
         request = self._request(options)
         columns = RecordColumns(on, op, order_by, before)
         done = apply_changes(request, data, columns, batch=options.batch)
-        self.handle.keep(request)
+        if options.batch is None:
+            self._keep(request)
+        else:
+            self.handle.keep(request)
         return done
+
+    def _keep(self, request: ChangeRequest) -> None:
+        """Compact what is due after a commit, in a commit of its own, and keep the newest state."""
+        from skerry.paimon.jobs.compact import compact_due
+
+        if request.target.newest is not None:
+            compact_due(request, request.target.newest)
+        self.handle.keep(request)
 
     def _request(self, options: WriteOptions) -> ChangeRequest:
         if options.staged:

@@ -15,13 +15,16 @@ import functools
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from skerry.errors import CommitUnknownError, ConflictError
 from skerry.paimon.change_request import ChangeRequest
 from skerry.paimon.commit import retry_policy
 from skerry.paimon.jobs.compact_tasks import BucketTask, CompactionRules, TaskResult, plan_compaction, run_task
 from skerry.paimon.manifests.live_files import index_entries
+from skerry.paimon.metadata.options import CoreOptions, LookupCompact
 from skerry.paimon.metadata.snapshot import CommitKind
+from skerry.paimon.metadata.snapshots import find_snapshot
 from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.metadata.validation import check_rewritable
 from skerry.paimon.operations import IndexChange, ReplaceFiles
@@ -34,6 +37,9 @@ from skerry.table.summaries import CompactSummary
 from skerry.table.work.tasks import JobProgress
 
 __all__ = ["compact", "compact_due"]
+
+_FULL: Final = "skerry.full-compaction"
+"""The property of the snapshots that `full-compaction.delta-commits` has made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,10 +120,11 @@ def compact(
 
 
 def compact_due(request: ChangeRequest, state: PaimonState) -> None:
-    """Compact the buckets that have too many sorted runs after a commit, as every writer of Paimon does.
+    """Compact what is due after a commit, as every writer of Paimon does.
 
-    Tables with the option `write-only` are skipped, and a failure is not an error: the rows are in the
-    table, and the next writer tries again.
+    These are the buckets that were written to and have too many sorted runs or, where compaction looks keys up, files
+    of level 0; and all buckets after as many commits as `full-compaction.delta-commits` says. Tables with the option
+    `write-only` are skipped, and a failure is not an error: the rows are in the table, and the next writer tries again.
 
     Args:
         request: That of the commit: its `bucket_states` are those of the writer.
@@ -128,14 +135,44 @@ def compact_due(request: ChangeRequest, state: PaimonState) -> None:
     with after_publish("compacting what is due"):
         known = request.bucket_states.get(state.branch, BucketStates())
         bucket_states = request.bucket_states[state.branch] = known.at(state)
-        trigger = state.options.compaction_trigger
-        due = frozenset(
-            key
-            for key, files in bucket_states.levels.items()
-            if files != known.levels.get(key) and bucket_states.run_count(*key) >= trigger
-        )
-        if due:
-            compact(replace(request, properties={}, commit_id=None), CompactionRules(buckets=due), once=True)
+        properties: dict[str, str] = {}
+        if _full_is_due(state):
+            rules = CompactionRules(full=True)
+            properties = {_FULL: "true"}
+        else:
+            touched = {key for key, files in bucket_states.levels.items() if files != known.levels.get(key)}
+            due = frozenset(key for key in touched if _is_due(state.options, bucket_states, key))
+            rules = CompactionRules(buckets=due)
+            if not due:
+                return
+        compact(replace(request, properties=properties, commit_id=None), rules, once=True)
+
+
+def _is_due(options: CoreOptions, bucket_states: BucketStates, key: tuple[bytes, int]) -> bool:
+    if bucket_states.run_count(*key) >= options.compaction_trigger:
+        return True
+    if not options.compacts_by_lookup:
+        return False
+    is_gentle = options.lookup_compact is LookupCompact.GENTLE
+    return bucket_states.levels[key][0] >= (options.lookup_compact_max_interval if is_gentle else 1)
+
+
+def _full_is_due(state: PaimonState) -> bool:
+    """Whether the last full compaction of a writer was as many commits ago as the options say, or has expired."""
+    commits = state.options.full_compaction_delta_commits
+    snapshot = state.snapshot
+    if commits is None:
+        return False
+    while snapshot is not None:
+        if (snapshot.properties or {}).get(_FULL) == "true":
+            return False
+        commits -= snapshot.commit_kind in (CommitKind.APPEND, CommitKind.OVERWRITE)
+        if not commits:
+            return True
+        if snapshot.id == 1:
+            return False
+        snapshot = find_snapshot(state.storage, state.paths, snapshot.id - 1)
+    return True
 
 
 def _layout(state: PaimonState, target_file_size: int | None) -> WriteLayout:
@@ -167,7 +204,7 @@ class _Attempt:
         for task, result in zip(tasks, owned.map(self.request.executor, work, tasks), strict=True):
             yield _Done(task, result)
             files += len(task.entries)
-            rows += sum(file.file.row_count for file in result.written)
+            rows += sum(file.file.row_count for file in result.written if not file.is_changelog)
             size += task.size_bytes
             if self.request.progress is not None:
                 self.request.progress(JobProgress("compact", files, total, rows, size))
@@ -265,7 +302,7 @@ def _counts(state: PaimonState, done: Sequence[_Done], index: IndexChange) -> Co
     results = [one.result for one in done]
     moved = {entry.file.file_name for result in results for entry in result.moved}
     rewritten = [entry for result in results for entry in result.removed if entry.file.file_name not in moved]
-    added = [file.file for result in results for file in result.written]
+    added = [file.file for result in results for file in result.written if not file.is_changelog]
     return CompactSummary(
         _id(state),
         groups=len(done),

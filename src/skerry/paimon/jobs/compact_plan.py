@@ -14,7 +14,16 @@ from dataclasses import dataclass
 from skerry.paimon.manifests.manifest import DataFileMeta, ManifestEntry
 from skerry.paimon.metadata.options import CoreOptions
 
-__all__ = ["CompactionUnit", "SortedRun", "TreeShape", "plan_full", "plan_small_files", "plan_universal", "sorted_runs"]
+__all__ = [
+    "CompactionUnit",
+    "SortedRun",
+    "TreeShape",
+    "plan_full",
+    "plan_level_0",
+    "plan_small_files",
+    "plan_universal",
+    "sorted_runs",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +51,7 @@ class CompactionUnit:
     Args:
         output_level: The level that its result is written to.
         runs: The runs to merge: always the newest ones.
-        drops_deletes: Whether no older level remains, so that deletes can be dropped.
+        drops_deletes: Whether no older level remains, so that deletes can be dropped: the output is the highest level.
     """
 
     output_level: int
@@ -138,6 +147,21 @@ def plan_universal(runs: Sequence[SortedRun], shape: TreeShape) -> CompactionUni
     if len(runs) > shape.trigger:
         return _unit(runs, _grown(sizes, len(runs) - shape.trigger + 1, shape.size_ratio), shape)
     return None
+
+
+def plan_level_0(runs: Sequence[SortedRun], shape: TreeShape) -> CompactionUnit | None:
+    """Take all files of level 0 to a higher level, with older runs of about their size; None if there are none.
+
+    Args:
+        runs: As `sorted_runs` gives them.
+        shape: The desired shape.
+
+    Spec: docs/formats/paimon.md § 10.5.
+    """
+    count = sum(run.level == 0 for run in runs)
+    if not count:
+        return None
+    return _unit(runs, _grown([run.size_bytes for run in runs], count, shape.size_ratio), shape)
 
 
 def _grown(sizes: Sequence[int], count: int, size_ratio: int) -> int:

@@ -5,7 +5,7 @@ Spec: docs/formats/paimon.md § 10.5.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
@@ -15,17 +15,22 @@ from skerry.paimon.jobs.compact_plan import (
     CompactionUnit,
     TreeShape,
     plan_full,
+    plan_level_0,
     plan_small_files,
     plan_universal,
     sorted_runs,
 )
 from skerry.paimon.manifests.live_files import live_entries
-from skerry.paimon.manifests.manifest import FileSource, ManifestEntry
+from skerry.paimon.manifests.manifest import DataFileMeta, FileSource, ManifestEntry
 from skerry.paimon.merging import Records
+from skerry.paimon.metadata.options import ChangelogProducer, MergeEngine
 from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.planning.file_splits import FileSplits, key_sections
-from skerry.paimon.planning.splits import VectorLocation
+from skerry.paimon.planning.splits import Split, VectorLocation
 from skerry.paimon.planning.vector_locations import VectorKey
+from skerry.paimon.reading.compacting import CompactedRecords, FullMerge, LookupMerge
+from skerry.paimon.reading.key_lookup import BucketFiles as FilesWithKeys
+from skerry.paimon.reading.key_lookup import KeyLookup
 from skerry.paimon.reading.rows import SplitReader
 from skerry.paimon.writing.data_files import BucketFiles, BucketLocation, WrittenDataFile
 from skerry.paimon.writing.key_sorting import file_rows
@@ -42,6 +47,8 @@ class RewriteReason(Enum):
     """All buckets are to be merged."""
     DELETES = "deletes"
     """Rows of its files are deleted by deletion vectors."""
+    LEVEL_0 = "files of level 0"
+    """Compaction by look-up takes them to a higher level, and finds out what they change."""
     MANY_RUNS = "many sorted runs"
     """Readers would have to merge too many runs."""
     MANY_SMALL = "many small files"
@@ -76,12 +83,14 @@ class BucketTask:
         reason: Why it is rewritten.
         unit: How the tree is changed; None in append tables.
         vectors: The deletion vectors of its files.
+        older: Files of higher levels than the unit's output, where keys are looked up.
     """
 
     entries: tuple[ManifestEntry, ...]
     reason: RewriteReason
     unit: CompactionUnit | None = None
     vectors: Mapping[VectorKey, VectorLocation] = field(default_factory=dict)
+    older: tuple[ManifestEntry, ...] = ()
 
     @property
     def key(self) -> tuple[bytes, int]:
@@ -101,7 +110,7 @@ class TaskResult:
     Args:
         removed: Files that are rewritten or move to another level.
         moved: Files at their new level.
-        written: New files.
+        written: New files, changelog files among them.
     """
 
     removed: tuple[ManifestEntry, ...]
@@ -114,7 +123,7 @@ class TaskResult:
 
 def plan_compaction(state: PaimonState, layout: WriteLayout, rules: CompactionRules) -> list[BucketTask]:
     """The tasks to do in a state."""
-    live = live_entries(state)
+    live = live_entries(state, None if rules.buckets is None else {partition for partition, _ in rules.buckets})
     if rules.choose is not None:
         chosen = set(rules.choose({entry.partition for entry in live}))
         live = [entry for entry in live if entry.partition in chosen]
@@ -151,14 +160,18 @@ def _key(entry: ManifestEntry) -> VectorKey:
 
 
 def _tree_task(layout: WriteLayout, entries: Sequence[ManifestEntry], full: bool) -> BucketTask | None:
-    shape = TreeShape.from_options(layout.options)
+    shape, options = TreeShape.from_options(layout.options), layout.options
     runs = sorted_runs(entry.file for entry in entries)
-    unit = plan_full(runs, shape) if full else plan_universal(runs, shape)
+    unit, reason = (plan_full if full else plan_universal)(runs, shape), RewriteReason.MANY_RUNS
+    if unit is None and not full and options.compacts_by_lookup:
+        unit, reason = plan_level_0(runs, shape), RewriteReason.LEVEL_0
     if unit is None:
         return None
     by_file = {(entry.file.file_name, entry.file.level): entry for entry in entries}
     chosen = tuple(by_file[file.file_name, file.level] for file in unit.files)
-    return BucketTask(chosen, RewriteReason.ASKED if full else RewriteReason.MANY_RUNS, unit)
+    looks_up = options.compacts_by_lookup and any(run.level == 0 for run in unit.runs)
+    older = tuple(entry for entry in entries if entry.file.level > unit.output_level) if looks_up else ()
+    return BucketTask(chosen, RewriteReason.ASKED if full else reason, unit, older=older)
 
 
 # Execution -----------------------------------------------------------------------------------------------------------
@@ -173,7 +186,9 @@ def run_task(state: PaimonState, layout: WriteLayout, task: BucketTask) -> TaskR
         task: The task.
     """
     splits = FileSplits(state, layout, task.vectors)
-    return _merge_tree(state, layout, splits, task) if task.unit is not None else _join(state, layout, splits, task)
+    return (
+        _TreeMerge(state, layout, splits, task).run() if task.unit is not None else _join(state, layout, splits, task)
+    )
 
 
 def _join(state: PaimonState, layout: WriteLayout, splits: FileSplits, task: BucketTask) -> TaskResult:
@@ -195,64 +210,110 @@ def _location_of(layout: WriteLayout, entry: ManifestEntry) -> BucketLocation:
     return BucketLocation(entry.partition, entry.bucket, entry.total_buckets, folder)
 
 
-def _merge_tree(state: PaimonState, layout: WriteLayout, splits: FileSplits, task: BucketTask) -> TaskResult:
-    """Merge overlapping files; large files that overlap no other only move to the new level."""
+class _TreeMerge:
+    """Merges overlapping files of a bucket; large files that overlap no other only move to the new level."""
+
+    def __init__(self, state: PaimonState, layout: WriteLayout, splits: FileSplits, task: BucketTask) -> None:
+        assert task.unit is not None
+        self._layout = layout
+        self._splits = splits
+        self._unit = task.unit
+        self._bucket = _location_of(layout, task.entries[0])
+        self._reader = SplitReader(state, state.arrow_schema)
+        self._sections = key_sections(task.entries, layout.schema)
+        self._merge = _merge_of(state, splits, task)
+        self._changes = BucketFiles(layout, self._bucket, level=self._unit.output_level, is_changelog=True)
+        self._removed: list[ManifestEntry] = []
+        self._moved: list[ManifestEntry] = []
+        self._written: list[WrittenDataFile] = []
+
+    def run(self) -> TaskResult:
+        """Do it; if that fails, what was written is removed."""
+        pending: list[list[ManifestEntry]] = []
+        try:
+            for section in self._sections:
+                if len(section) > 1 or self._must_be_written(section[0].file):
+                    pending.append(section)
+                    continue
+                self._write(pending)  # or its file would overlap the one that stays
+                pending = []
+                if section[0].file.level != self._unit.output_level:
+                    self._move(section[0])
+            self._write(pending)
+            written = (*self._written, *self._changes.close())
+        except BaseException:
+            self._changes.abort()
+            give_up(self._layout.storage, (location for file in self._written for location in file.locations))
+            raise
+        return TaskResult(tuple(self._removed), tuple(self._moved), written)
+
+    def _must_be_written(self, file: DataFileMeta) -> bool:
+        """Whether a file that overlaps no other is rewritten all the same: small ones, and those with other records."""
+        return file.file_size < self._layout.target_file_size // 2 or self._changes_records(file)
+
+    def _changes_records(self, file: DataFileMeta) -> bool:
+        """Whether there are deletes to drop, or records of level 0 to merge with rows of older files."""
+        if self._unit.drops_deletes:
+            return file.delete_row_count != 0
+        options = self._layout.options
+        is_whole = options.merge_engine is MergeEngine.DEDUPLICATE and not options.sequence_fields
+        return isinstance(self._merge, LookupMerge) and file.level == 0 and not is_whole
+
+    def _move(self, entry: ManifestEntry) -> None:
+        """Move a file to the new level; its records are new to those who follow the table."""
+        self._removed.append(entry)
+        self._moved.append(replace(entry, file=replace(entry.file, level=self._unit.output_level)))
+        if self._merge is not None and (isinstance(self._merge, FullMerge) or entry.file.level == 0):
+            for found in self._reader.merged([self._splits.merged([entry])], self._merge):
+                self._note(found)
+
+    def _write(self, sections: Sequence[Sequence[ManifestEntry]]) -> None:
+        """Merge sections into new files; a single file of a table with changelog moves even if it is small."""
+        if not sections:
+            return
+        files = [file for section in sections for file in section]
+        if self._merge is not None and len(files) == 1 and not self._changes_records(files[0].file):
+            if files[0].file.level != self._unit.output_level:
+                self._move(files[0])
+            return
+        output = BucketFiles(self._layout, self._bucket, level=self._unit.output_level, source=FileSource.COMPACT)
+        try:
+            for section in sections:
+                for records in self._merged(self._splits.merged(section)):
+                    kept = _kept(records, self._unit)
+                    if len(kept):
+                        output.write(file_rows(self._layout, kept))
+            self._written.extend(output.close())
+        except BaseException:
+            output.abort()
+            raise
+        self._removed.extend(files)
+
+    def _merged(self, split: Split) -> Iterator[Records]:
+        if self._merge is None:
+            yield from self._reader.records([split])
+            return
+        for found in self._reader.merged([split], self._merge):
+            self._note(found)
+            yield found.records
+
+    def _note(self, found: CompactedRecords) -> None:
+        if len(found.changes):
+            self._changes.write(file_rows(self._layout, found.changes))
+
+
+def _merge_of(state: PaimonState, splits: FileSplits, task: BucketTask) -> FullMerge | LookupMerge | None:
+    """How records are merged if the table has a changelog by compaction, or compaction looks keys up."""
     unit = task.unit
     assert unit is not None
-    removed: list[ManifestEntry] = []
-    moved: list[ManifestEntry] = []
-    written: list[WrittenDataFile] = []
-    pending: list[list[ManifestEntry]] = []
-
-    def flush() -> None:
-        if pending:
-            written.extend(_merge_sections(state, layout, splits, pending, unit))
-            removed.extend(entry for section in pending for entry in section)
-            pending.clear()
-
-    try:
-        for section in key_sections(task.entries, layout.schema):
-            if len(section) > 1 or _must_be_written(layout, section[0], unit):
-                pending.append(section)
-                continue
-            flush()  # or its file would overlap the one that stays
-            (entry,) = section
-            if entry.file.level != unit.output_level:
-                removed.append(entry)
-                moved.append(replace(entry, file=replace(entry.file, level=unit.output_level)))
-        flush()
-    except BaseException:
-        give_up(layout.storage, (location for file in written for location in file.locations))
-        raise
-    return TaskResult(tuple(removed), tuple(moved), tuple(written))
-
-
-def _must_be_written(layout: WriteLayout, entry: ManifestEntry, unit: CompactionUnit) -> bool:
-    """Whether a file that overlaps no other is rewritten all the same: small ones, and those with deletes to drop."""
-    file = entry.file
-    return file.file_size < layout.target_file_size // 2 or (unit.drops_deletes and file.delete_row_count != 0)
-
-
-def _merge_sections(
-    state: PaimonState,
-    layout: WriteLayout,
-    splits: FileSplits,
-    sections: Sequence[Sequence[ManifestEntry]],
-    unit: CompactionUnit,
-) -> list[WrittenDataFile]:
-    bucket = _location_of(layout, sections[0][0])
-    files = BucketFiles(layout, bucket, level=unit.output_level, source=FileSource.COMPACT)
-    reader = SplitReader(state, state.arrow_schema)
-    try:
-        for section in sections:
-            for records in reader.records([splits.merged(section)]):
-                kept = _kept(records, unit)
-                if len(kept):
-                    files.write(file_rows(layout, kept))
-        return files.close()
-    except BaseException:
-        files.abort()
-        raise
+    if state.options.changelog_producer is ChangelogProducer.FULL_COMPACTION:
+        return FullMerge(state.schema, unit.output_level) if unit.drops_deletes else None
+    if not state.options.compacts_by_lookup or not any(run.level == 0 for run in unit.runs):
+        return None
+    if not task.older:
+        return LookupMerge(state, unit.output_level)
+    older = FilesWithKeys.of(state.schema, splits, task.older)
+    return LookupMerge(state, unit.output_level, older, KeyLookup(state, state.arrow_schema))
 
 
 def _kept(records: Records, unit: CompactionUnit) -> Records:

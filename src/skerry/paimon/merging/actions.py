@@ -4,7 +4,8 @@ The engines differ in when a record counts, in when it replaces the whole row, a
 it. All of that depends on kinds and sequence fields alone: it is determined here, record by record, and columns are
 merged one by one afterwards.
 
-A key with a single record is not merged: the record is the row, of any kind.
+A key with a single record is not merged, the record is the row, of any kind; except where compaction looks up older
+records (`merges_singles`), since there might have been one.
 
 Spec: docs/formats/paimon.md § 10.2, § 10.3.
 """
@@ -66,13 +67,16 @@ class Actions:
     last: npt.NDArray[np.int64]
 
 
-def aggregation_actions(records: Records, order: MergeOrder, *, remove_on_delete: bool) -> Actions:
+def aggregation_actions(
+    records: Records, order: MergeOrder, *, remove_on_delete: bool, merges_singles: bool = False
+) -> Actions:
     """Effects in the engine `aggregation`.
 
     Args:
         records: The records.
         order: The order in which they are merged.
         remove_on_delete: Whether -D removes the row (`aggregation.remove-record-on-delete`).
+        merges_singles: Whether records that are alone in their key are merged, too.
     """
     kinds = records.kinds[order.rows]
     columns = np.where(kinds & RETRACTS, np.int8(Action.RETRACT), _AGG).astype(np.int8)
@@ -81,11 +85,12 @@ def aggregation_actions(records: Records, order: MergeOrder, *, remove_on_delete
     if remove_on_delete:
         columns[kinds == RowKind.DELETE] = _SET
         result[kinds[last] == RowKind.DELETE] = RowKind.DELETE
-    return _without_singles(Actions(columns, _NO_GROUPS, result, last), kinds, order)
+    actions = Actions(columns, _NO_GROUPS, result, last)
+    return actions if merges_singles else _without_singles(actions, kinds, order)
 
 
 def partial_update_actions(
-    records: Records, order: MergeOrder, *, ignore_delete: bool, remove_on_delete: bool
+    records: Records, order: MergeOrder, *, ignore_delete: bool, remove_on_delete: bool, merges_singles: bool = False
 ) -> Actions:
     """Effects in the engine `partial-update` without sequence groups.
 
@@ -95,14 +100,15 @@ def partial_update_actions(
         ignore_delete: Whether -U and -D are ignored; the first record of a key sets the row's values all the same.
         remove_on_delete: Whether -D removes the row (`partial-update.remove-record-on-delete`); records after it in the
             same merge starts from its values.
+        merges_singles: Whether records that are alone in their key are merged, too.
 
     Raises:
         UnsupportedError: There is a -U or -D, but neither option is set.
     """
     kinds = records.kinds[order.rows]
     retracts = (kinds & RETRACTS).astype(bool)
-    multiple = _in_multiples(order)
-    if not (ignore_delete or remove_on_delete) and (retracts & multiple).any():
+    is_merged = np.ones(len(kinds), bool) if merges_singles else _in_multiples(order)
+    if not (ignore_delete or remove_on_delete) and (retracts & is_merged).any():
         raise UnsupportedError(
             "merge engine partial-update found a -U or -D: it needs ignore-delete, "
             "partial-update.remove-record-on-delete or sequence groups"
@@ -118,7 +124,8 @@ def partial_update_actions(
         removed |= kinds[last] == RowKind.DELETE
     result = np.where(removed, np.int8(RowKind.DELETE), np.int8(RowKind.INSERT)).astype(np.int8)
     counted = _last_insert(retracts, order) if ignore_delete else last
-    return _without_singles(Actions(columns, _NO_GROUPS, result, counted), kinds, order)
+    actions = Actions(columns, _NO_GROUPS, result, counted)
+    return actions if merges_singles else _without_singles(actions, kinds, order)
 
 
 _NO_GROUPS: Final = np.zeros((0, 0), np.int8)
@@ -205,6 +212,7 @@ def group_actions(
     removing: npt.NDArray[np.uint8],
     *,
     ignore_delete: bool,
+    merges_singles: bool = False,
 ) -> Actions:
     """Effects in the engine `partial-update` with sequence groups.
 
@@ -217,6 +225,7 @@ def group_actions(
         removing: uint8[sequence groups] Whether -D of the group removes the row
             (`partial-update.remove-record-on-sequence-group`).
         ignore_delete: Whether -U and -D are ignored.
+        merges_singles: Whether records that are alone in their key are merged, too.
     """
     kinds = records.kinds[order.rows]
     columns = np.empty(len(records), np.int8)
@@ -227,7 +236,8 @@ def group_actions(
         order.rows, order.starts, kinds, ranks, empty, removing, int(ignore_delete),
         np.empty(len(ranks), np.int64), columns, codes, result, last,
     )  # fmt: skip
-    return _without_singles(Actions(columns, codes, result, last), kinds, order)
+    actions = Actions(columns, codes, result, last)
+    return actions if merges_singles else _without_singles(actions, kinds, order)
 
 
 @kernel

@@ -147,11 +147,44 @@ class MergeFunction:
         check_kinds(records.kinds)
         if order.key_count == len(records):
             return records.take(order.rows)
-        if self.engine is MergeEngine.DEDUPLICATE:
-            return records.take(_last(records, order, ignore_delete=self.options.ignore_delete))
-        if self.engine is MergeEngine.FIRST_ROW:
-            return records.take(_first(records, order, ignore_delete=self.options.ignore_delete))
-        actions = self._actions(records, order)
+        if self.engine in _CHOOSERS:
+            found = self._chosen(records, order)
+            return records.take(found[found >= 0])
+        return self._combined(records, order)
+
+    def merge_by_key(
+        self, records: Records, order: MergeOrder, *, merges_singles: bool
+    ) -> tuple[Records, npt.NDArray[np.int64]]:
+        """Merge the records of each key into one, and say which.
+
+        Args:
+            records: As of `merge`.
+            order: The order in which they are merged.
+            merges_singles: Whether a record that is alone in its key is merged, too, rather than being the row as it
+                is: so where compaction has looked for an older one.
+
+        Returns:
+            The records as `merge` gives them; and int64[keys]: the index of each key's record, -1 for none.
+
+        Raises:
+            SkerryError: As `merge`.
+        """
+        check_kinds(records.kinds)
+        places = np.arange(order.key_count)
+        if self.engine in _CHOOSERS:
+            found = self._chosen(records, order)
+            exists = found >= 0
+            return records.take(found[exists]), np.where(exists, np.cumsum(exists) - 1, -1)
+        if not merges_singles:
+            return self.merge(records, order), places
+        return self._combined(records, order, merges_singles=True), places
+
+    def _chosen(self, records: Records, order: MergeOrder) -> npt.NDArray[np.int64]:
+        """int64[keys] The record that is the row of each key; -1 for none."""
+        return _CHOOSERS[self.engine](records, order, self.options.ignore_delete)
+
+    def _combined(self, records: Records, order: MergeOrder, *, merges_singles: bool = False) -> Records:
+        actions = self._actions(records, order, merges_singles)
         columns = [
             self._merged(field, column, order, actions)
             for field, column in zip(records.values.schema, records.values.columns, strict=True)
@@ -164,18 +197,22 @@ class MergeFunction:
     def _removes(self, engine: str) -> bool:
         return self.options.options.get(f"{engine}.remove-record-on-delete", "false").strip().lower() == "true"
 
-    def _actions(self, records: Records, order: MergeOrder) -> Actions:
+    def _actions(self, records: Records, order: MergeOrder, merges_singles: bool) -> Actions:
         if self.engine is MergeEngine.AGGREGATION:
-            return aggregation_actions(records, order, remove_on_delete=self._removes("aggregation"))
+            removes = self._removes("aggregation")
+            return aggregation_actions(records, order, remove_on_delete=removes, merges_singles=merges_singles)
         ignore_delete = self.options.ignore_delete
         if not self.groups:
+            removes = self._removes("partial-update")
             return partial_update_actions(
-                records, order, ignore_delete=ignore_delete, remove_on_delete=self._removes("partial-update")
+                records, order, ignore_delete=ignore_delete, remove_on_delete=removes, merges_singles=merges_singles
             )
         present = [group for group in self.groups if group.fields[0] in records.values.schema.names]
         ranks, empty = _judged_fields(records.values, present)
         removing = np.array([group.removes for group in present], np.uint8)
-        actions = group_actions(records, order, ranks, empty, removing, ignore_delete=ignore_delete)
+        actions = group_actions(
+            records, order, ranks, empty, removing, ignore_delete=ignore_delete, merges_singles=merges_singles
+        )
         # one row of codes per group of the table, so that a column finds its own
         lines = {id(group): line for group, line in zip(present, actions.groups, strict=True)}
         nothing = np.zeros(len(records), np.int8)
@@ -259,15 +296,15 @@ def _judged_fields(
 _RETRACTS: Final = RETRACTS
 
 
-def _last(records: Records, order: MergeOrder, *, ignore_delete: bool) -> npt.NDArray[np.int64]:
-    """The last record of each key."""
+def _last(records: Records, order: MergeOrder, ignore_delete: bool) -> npt.NDArray[np.int64]:
+    """The last record of each key; -1 if all of several are ignored."""
     if not ignore_delete:
         return order.rows[order.starts[1:] - 1]
     return _found(_find_last, records, order)
 
 
-def _first(records: Records, order: MergeOrder, *, ignore_delete: bool) -> npt.NDArray[np.int64]:
-    """The first record of each key.
+def _first(records: Records, order: MergeOrder, ignore_delete: bool) -> npt.NDArray[np.int64]:
+    """The first record of each key; -1 if all of several are ignored.
 
     Raises:
         UnsupportedError: Several records of a key include a -U or -D, and these are not to be ignored.
@@ -282,7 +319,11 @@ def _first(records: Records, order: MergeOrder, *, ignore_delete: bool) -> npt.N
 def _found(find: Callable[..., None], records: Records, order: MergeOrder) -> npt.NDArray[np.int64]:
     found = np.empty(order.key_count, np.int64)
     find(order.rows, order.starts, records.kinds, found)
-    return found[found >= 0]
+    return found
+
+
+_CHOOSERS: Final = {MergeEngine.DEDUPLICATE: _last, MergeEngine.FIRST_ROW: _first}
+"""How engines choose one of the records of each key as its row."""
 
 
 @kernel("void(int64[::1], int64[::1], int8[::1], out int64[::1])")

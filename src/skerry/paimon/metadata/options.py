@@ -23,7 +23,15 @@ from skerry.paimon.metadata.option_values import (
 )
 from skerry.paimon.metadata.paths import MAIN_BRANCH, TablePaths
 
-__all__ = ["FALLBACK_BRANCH", "BucketFunction", "ChangelogProducer", "CoreOptions", "FileFormat", "MergeEngine"]
+__all__ = [
+    "FALLBACK_BRANCH",
+    "BucketFunction",
+    "ChangelogProducer",
+    "CoreOptions",
+    "FileFormat",
+    "LookupCompact",
+    "MergeEngine",
+]
 
 FALLBACK_BRANCH: Final = "scan.fallback-branch"
 Choice = TypeVar("Choice", bound=Enum)
@@ -46,6 +54,15 @@ class ChangelogProducer(Enum):
     INPUT = "input"
     LOOKUP = "lookup"
     FULL_COMPACTION = "full-compaction"
+
+
+class LookupCompact(Enum):
+    """When compaction by look-up takes files of level 0 up."""
+
+    RADICAL = "radical"
+    """After every commit."""
+    GENTLE = "gentle"
+    """When there are many, as without look-up."""
 
 
 class BucketFunction(Enum):
@@ -198,6 +215,16 @@ class CoreOptions:
         return self._choice("changelog-producer", ChangelogProducer.NONE)
 
     @property
+    def changelog_row_deduplicate(self) -> bool:
+        """Whether a changelog by compaction leaves out rows that were written again with equal values."""
+        return self._bool("changelog-producer.row-deduplicate", False)
+
+    @property
+    def changelog_ignored_fields(self) -> tuple[str, ...]:
+        """The columns that are not compared for that."""
+        return self._names("changelog-producer.row-deduplicate-ignore-fields")
+
+    @property
     def deletion_vectors(self) -> bool:
         """Whether deleted rows are marked in vectors."""
         return self._bool("deletion-vectors.enabled", False)
@@ -267,6 +294,11 @@ class CoreOptions:
     def changelog_file_compression(self) -> str:
         """Their compression."""
         return self.options.get("changelog-file.compression", self.file_compression).strip().lower()
+
+    @property
+    def changelog_file_stats_mode(self) -> str:
+        """Which statistics of columns they have; see `stats_mode`."""
+        return self.options.get("changelog-file.stats-mode", self.stats_mode).strip().lower()
 
     @property
     def data_file_prefix(self) -> str:
@@ -426,6 +458,21 @@ class CoreOptions:
     def size_ratio(self) -> int:
         """Percentage by which a run may be larger than those before it to be compacted with them."""
         return self._int("compaction.size-ratio", 1)
+
+    @property
+    def full_compaction_delta_commits(self) -> int | None:
+        """Number of commits after which everything is compacted to the highest level; None if not set."""
+        return self._int("full-compaction.delta-commits", 0) or None
+
+    @property
+    def lookup_compact(self) -> LookupCompact:
+        """When compaction by look-up takes files of level 0 up."""
+        return self._choice("lookup-compact", LookupCompact.RADICAL)
+
+    @property
+    def lookup_compact_max_interval(self) -> int:
+        """Number of files of level 0 from which on a gentle compaction takes them up, whatever their size."""
+        return self._int("lookup-compact.max-interval", 2 * self.compaction_trigger)
 
     @property
     def compaction_min_file_num(self) -> int:

@@ -28,6 +28,7 @@ __all__ = ["check_options", "check_readable", "check_rewritable", "check_schema"
 _RULE: Final = "docs/formats/paimon.md § 14"
 _SYSTEM_NAMES: Final = (SEQUENCE_NUMBER, VALUE_KIND, "_LEVEL", "rowkind", "_ROW_ID")
 _DEFAULT_FUNCTION: Final = "default-aggregate-function"
+_READ_OVERWRITE: Final = "streaming-read-overwrite"
 
 
 # What a table can be ------------------------------------------------------------------------------------------------
@@ -47,6 +48,7 @@ def check_schema(schema: TableSchema) -> None:
             raise SchemaError(f"column {field.name!r} has a name that is reserved by Paimon", rule=_RULE)
     _check_keys(schema)
     _check_buckets(schema)
+    _check_changelog(schema)
     _check_rows(schema)
     for name in schema.options:
         if name.startswith("fields."):
@@ -111,12 +113,26 @@ def _check_buckets(schema: TableSchema) -> None:
     check_bucket_key(options.bucket_function, [field.type for field in fields])
 
 
-def _check_rows(schema: TableSchema) -> None:
-    """Refuse conflicting options of merging, changelogs and deletes."""
+def _check_changelog(schema: TableSchema) -> None:
+    """Refuse options of changelogs that contradict each other or the table."""
     options = CoreOptions(schema.options)
-    producer, engine = options.changelog_producer, options.merge_engine
+    producer = options.changelog_producer
     if not schema.primary_keys and producer is not ChangelogProducer.NONE:
         raise SchemaError("changelog-producer needs a primary key", rule=_RULE)
+    if not schema.primary_keys and options.full_compaction_delta_commits is not None:
+        raise SchemaError("full-compaction.delta-commits needs a primary key", rule=_RULE)
+    by_compaction = producer in (ChangelogProducer.LOOKUP, ChangelogProducer.FULL_COMPACTION)
+    if by_compaction and parse_bool(_READ_OVERWRITE, schema.options.get(_READ_OVERWRITE, "false")):
+        raise SchemaError(f"{_READ_OVERWRITE} cannot be combined with changelog-producer={producer.value}", rule=_RULE)
+    least, most = options.changelog_num_retained_min, options.changelog_num_retained_max
+    if least < 1 or most < least:
+        raise SchemaError(f"options changelog.num-retained: at least {least} and at most {most} is not a range")
+
+
+def _check_rows(schema: TableSchema) -> None:
+    """Refuse conflicting options of merging and deletes."""
+    options = CoreOptions(schema.options)
+    producer, engine = options.changelog_producer, options.merge_engine
     if engine is MergeEngine.FIRST_ROW:
         if options.sequence_fields:
             raise SchemaError("sequence.field cannot be combined with merge-engine=first-row", rule=_RULE)
@@ -299,12 +315,7 @@ def _check_parquet_only(schema: TableSchema) -> None:
 
 
 def _check_writable_keys(schema: TableSchema, options: CoreOptions) -> None:
-    """Refuse primary-key tables in which readers would not see what is written, or would miss its changelog."""
-    if options.changelog_producer in (ChangelogProducer.LOOKUP, ChangelogProducer.FULL_COMPACTION):
-        raise UnsupportedError(
-            f"table option changelog-producer={options.changelog_producer.value} is not supported for writing",
-            rule=_RULE,
-        )
+    """Refuse primary-key tables in which readers would not see what is written."""
     if options.bucket == POSTPONE_BUCKET:
         raise UnsupportedError("table option bucket=-2 is not supported for writing", rule=_RULE)
     if schema.is_cross_partition and options.bucket == -1:

@@ -94,7 +94,7 @@ class ReplaceFiles:
     Args:
         layout: How the new files were written.
         removed: The files to remove.
-        files: The files to add.
+        files: The files to add, and changelog files of a compaction.
         kind: COMPACT if the table's rows stay the same, else OVERWRITE.
         moved: Files to move from one level to another.
         index: Index files to add and remove.
@@ -144,7 +144,8 @@ class ReplaceFiles:
             return None
         if self._check is not None:
             self._check(base)
-        entries = (*map(deleted, self._removed), *self._moved, *(file.entry() for file in self.files))
+        added = [file.entry() for file in self.files if not file.is_changelog]
+        entries = (*map(deleted, self._removed), *self._moved, *added)
         touched = {entry.partition for entry in (*entries, *self._kept)}
         live = live_entries(base, touched)
         after = check_entries(live, entries)
@@ -163,6 +164,7 @@ class ReplaceFiles:
             self._kind,
             self._commit_id,
             entries,
+            tuple(file.entry() for file in self.files if file.is_changelog),
             index=self._index,
             samples=self._samples(live),
             properties=self._properties,

@@ -8,14 +8,17 @@ Spec: docs/formats/paimon.md § 9.5, § 10.1.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from skerry.errors import FormatError
 from skerry.paimon.merging import (
     MergeFunction,
+    MergeOrder,
     OrderKeys,
     Records,
     check_kinds,
@@ -24,7 +27,9 @@ from skerry.paimon.merging import (
     merge_runs,
 )
 
-__all__ = ["KeyedRecords", "RunReader", "merge_sorted_runs"]
+__all__ = ["KeyedRecords", "RunPart", "RunReader", "Window", "merge_sorted_runs", "merged_records", "order_parts"]
+
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -115,7 +120,7 @@ class RunReader:
         if not len(batch):
             return
         if self._last is not None and batch.keys.key(0) < self._last:
-            raise self.out_of_order()
+            raise _out_of_order(self._location)
         self._last = batch.keys.key(len(batch) - 1)
         self._waiting = batch if self._waiting is None else KeyedRecords.concat([self._waiting, batch])
 
@@ -124,7 +129,7 @@ class RunReader:
         parts = [] if self._waiting is None else [self._waiting]
         for batch in self._batches:
             if parts and len(batch) and batch.keys.key(0) < parts[-1].keys.key(len(parts[-1]) - 1):
-                raise self.out_of_order()
+                raise _out_of_order(self._location)
             if len(batch):
                 parts.append(batch)
         self._waiting = KeyedRecords.concat(parts) if parts else None
@@ -152,20 +157,50 @@ class RunReader:
         self._waiting = None if count == len(waiting) else waiting.slice(count, len(waiting))
         return waiting.slice(0, count)
 
-    def out_of_order(self) -> FormatError:
-        """The error for rows that are not sorted."""
-        return FormatError("the rows are not in the order of their keys", location=self._location)
+    def part(self, records: KeyedRecords) -> RunPart:
+        """Records of the run that were taken."""
+        return RunPart(records, np.full(len(records), self.level, np.int64), self._location)
 
 
-def merge_sorted_runs(runs: Sequence[RunReader], function: MergeFunction) -> Iterator[Records]:
-    """Merge the records of runs.
+@dataclass(frozen=True, slots=True, eq=False)
+class RunPart:
+    """Consecutive records of one sorted run.
+
+    Args:
+        records: The records.
+        levels: int64[n] The level of the file of each.
+        location: The run's first file, for messages.
+    """
+
+    records: KeyedRecords
+    levels: npt.NDArray[np.int64]
+    location: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Window:
+    """All records of some keys.
+
+    Args:
+        records: The records, run by run.
+        order: The order in which they are merged.
+        levels: int64[n] Their levels.
+    """
+
+    records: Records
+    order: MergeOrder
+    levels: npt.NDArray[np.int64]
+
+
+def merge_sorted_runs(runs: Sequence[RunReader], merge: Callable[[Sequence[RunPart]], _Result]) -> Iterator[_Result]:
+    """Merge the records of runs, window by window.
 
     Args:
         runs: The runs.
-        function: Merges the records of one key.
+        merge: Merges all records of some keys, such as `merged_records`.
 
     Yields:
-        A record per key, in the order of the keys; those of kind -U and -D included.
+        Its results, in the order of the keys.
 
     Raises:
         FormatError: The rows of a run are not in the order of their keys.
@@ -176,9 +211,9 @@ def merge_sorted_runs(runs: Sequence[RunReader], function: MergeFunction) -> Ite
             run.read_some()
         open_runs = [run for run in runs if not run.is_finished]
         bound = min((run.last_key for run in open_runs), default=None)
-        taken = [(run, part) for run in runs if (part := run.take(bound)) is not None]
+        taken = [run.part(part) for run in runs if (part := run.take(bound)) is not None]
         if taken:
-            yield _merge(taken, function)
+            yield merge(taken)
         if bound is None:
             return
         for run in open_runs:
@@ -186,16 +221,30 @@ def merge_sorted_runs(runs: Sequence[RunReader], function: MergeFunction) -> Ite
                 run.read_on()
 
 
-def _merge(taken: Sequence[tuple[RunReader, KeyedRecords]], function: MergeFunction) -> Records:
-    parts = [part for _, part in taken]
-    together = KeyedRecords.concat(parts)
-    starts = np.cumsum([0, *map(len, parts)])
+def merged_records(function: MergeFunction, parts: Sequence[RunPart]) -> Records:
+    """A record per key, in the order of the keys; those of kind -U and -D included."""
+    window = order_parts(function, parts)
+    order = window.order
+    if function.has_whole_rows:
+        order = lowest_level_only(order, window.levels)
+    return function.merge(window.records, order)
+
+
+def order_parts(function: MergeFunction, parts: Sequence[RunPart]) -> Window:
+    """Put the records of several runs in the order in which they are merged.
+
+    Raises:
+        FormatError: The rows of a run are not in the order of their keys.
+    """
+    together = KeyedRecords.concat([part.records for part in parts])
+    starts = np.cumsum([0, *(len(part.records) for part in parts)])
     sequence = function.sequence_keys(together.records.values)
     order = merge_runs(together.keys, starts, together.records.numbers, sequence)
     if isinstance(order, int):
         run = int(np.searchsorted(starts, order, side="right")) - 1
-        raise taken[run][0].out_of_order()
-    if function.has_whole_rows:
-        levels = np.repeat(np.array([run.level for run, _ in taken], np.int64), [len(part) for part in parts])
-        order = lowest_level_only(order, levels)
-    return function.merge(together.records, order)
+        raise _out_of_order(parts[run].location)
+    return Window(together.records, order, np.concatenate([part.levels for part in parts]))
+
+
+def _out_of_order(location: str) -> FormatError:
+    return FormatError("the rows are not in the order of their keys", location=location)

@@ -8,7 +8,7 @@ Spec: docs/formats/paimon.md § 9.4, § 9.5.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -25,7 +25,7 @@ from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.planning.deletion_positions import Positions
 from skerry.paimon.planning.splits import Split
 from skerry.paimon.reading.data_files import KIND, NUMBER, SYSTEM_COLUMNS, DataFile
-from skerry.paimon.reading.merging import KeyedRecords, RunReader, merge_sorted_runs
+from skerry.paimon.reading.merging import KeyedRecords, RunPart, RunReader, merge_sorted_runs, merged_records
 from skerry.paimon.reading.pieces import OpenRun, OpenSection, Piece, PieceOpener, RawPart, on_positions, units_of
 from skerry.storage import is_local
 from skerry.table.files.evolution import plan_conversion, prune, top_level
@@ -127,6 +127,28 @@ class SplitReader:
         """
         with scan_pool(self.threads, is_local=is_local(self.state.location)) as pool:
             yield from self._read_pieces(pool, splits, self._records, with_numbers=True)
+
+    def merged(self, splits: Iterable[Split], merge: Callable[[Sequence[RunPart]], _Result]) -> Iterator[_Result]:
+        """Merge the sections of splits in another way than by the table's merge engine alone.
+
+        Args:
+            splits: Splits whose sections are all to be merged.
+            merge: Merges all records of some keys; it gets those columns of the table that merging needs, and the
+                columns of this reader.
+
+        Yields:
+            Its results, in the order of splits, sections, and keys.
+
+        Raises:
+            SkerryError: As `batches`.
+        """
+
+        def read(piece: Piece) -> Iterator[_Result]:
+            assert isinstance(piece, OpenSection)
+            return self._merged_by(piece, merge)
+
+        with scan_pool(self.threads, is_local=is_local(self.state.location)) as pool:
+            yield from self._read_pieces(pool, splits, read, with_numbers=True)
 
     # ---- columns ----
 
@@ -244,9 +266,14 @@ class SplitReader:
 
     def _merged(self, work: OpenSection) -> Iterator[Records]:
         """The records of a section, one per key."""
+        return self._merged_by(work, partial(merged_records, self._function), by_level=self._function.has_whole_rows)
+
+    def _merged_by(
+        self, work: OpenSection, merge: Callable[[Sequence[RunPart]], _Result], *, by_level: bool = True
+    ) -> Iterator[_Result]:
         is_large = work.size_bytes > self.memory_bytes // self.threads
         batch_rows = self._window_rows(work) if is_large else _BATCH_ROWS
-        open_runs = _of_one_level(work.runs) if self._function.has_whole_rows else work.runs
+        open_runs = _of_one_level(work.runs) if by_level else work.runs
         runs = [
             RunReader(self._run_batches(run, batch_rows), run[0][0].file.location, run[0][0].file.level)
             for run in open_runs
@@ -254,7 +281,7 @@ class SplitReader:
         if not is_large:
             for run in runs:
                 run.read_all()
-        return merge_sorted_runs(runs, self._function)
+        return merge_sorted_runs(runs, merge)
 
     def _window_rows(self, work: OpenSection) -> int:
         """Rows per batch, so that the batches of all runs share the memory."""

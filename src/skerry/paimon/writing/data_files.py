@@ -18,7 +18,7 @@ from skerry.paimon.values.binary_row import encode_rows
 from skerry.paimon.values.simple_stats import EMPTY_ROW, EMPTY_STATS, SimpleStats
 from skerry.paimon.writing.file_indexes import INDEX_SUFFIX, FileIndexWriter
 from skerry.paimon.writing.file_stats import ColumnStats, encode_stats, stats_mode
-from skerry.paimon.writing.file_writers import open_output
+from skerry.paimon.writing.file_writers import FileEncoding, open_output
 from skerry.paimon.writing.layout import WriteLayout
 from skerry.storage import join
 from skerry.table.files.file_output import FileOutput
@@ -192,13 +192,22 @@ class BucketFiles:
 
     def _begin(self) -> _OpenFile:
         options = self._layout.options
-        encoding = self._layout.changelog_encoding if self._is_changelog else self._layout.encoding
+        encoding = self._encoding
         prefix = options.changelog_file_prefix if self._is_changelog else options.data_file_prefix
         suffix = encoding.suffix(with_compression=options.suffix_includes_compression)
         name = f"{prefix}{self._uuid}-{len(self._written)}{suffix}"
         location = join(self._bucket.folder, name)
         writer = open_output(encoding, self._layout.storage, location, self._layout.file_schema)
-        return _OpenFile(self._layout, name, location, writer, sketches=self._sketches)
+        file_format, is_changelog = encoding.file_format, self._is_changelog
+        stats = [
+            ColumnStats(field, stats_mode(options, field.name, is_changelog=is_changelog), file_format)
+            for field in self._layout.schema.fields
+        ]
+        return _OpenFile(self._layout, name, location, writer, stats, sketches=self._sketches)
+
+    @property
+    def _encoding(self) -> FileEncoding:
+        return self._layout.changelog_encoding if self._is_changelog else self._layout.encoding
 
     def _end(self) -> None:
         assert self._open is not None
@@ -221,14 +230,22 @@ class BucketFiles:
 class _OpenFile:
     """A file that is being written, and what is known about its rows."""
 
-    def __init__(self, layout: WriteLayout, name: str, location: str, writer: FileOutput, *, sketches: bool) -> None:
+    def __init__(
+        self,
+        layout: WriteLayout,
+        name: str,
+        location: str,
+        writer: FileOutput,
+        stats: list[ColumnStats],
+        *,
+        sketches: bool,
+    ) -> None:
         self._layout = layout
         self._name = name
         self._location = location
         self._writer = writer
-        schema, options = layout.schema, layout.options
-        file_format = layout.encoding.file_format
-        self._values = [ColumnStats(field, stats_mode(options, field.name), file_format) for field in schema.fields]
+        schema = layout.schema
+        self._values = stats
         self._has_keys = layout.has_keys
         self._row_count = 0
         self._retracts = 0

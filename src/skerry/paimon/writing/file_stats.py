@@ -49,15 +49,16 @@ class StatsMode:
     length: int = 16
 
 
-def stats_mode(options: CoreOptions, column: str) -> StatsMode:
-    """The statistics mode of a column by the table's options.
+def stats_mode(options: CoreOptions, column: str, *, is_changelog: bool = False) -> StatsMode:
+    """The statistics mode of a column by the table's options, in data files or changelog files.
 
     Raises:
         SchemaError: The option has an invalid value.
     """
     name = f"fields.{column}.stats-mode"
     text = options.options.get(name)
-    text = options.stats_mode if text is None else text.strip().lower()
+    usual = options.changelog_file_stats_mode if is_changelog else options.stats_mode
+    text = usual if text is None else text.strip().lower()
     match = _MODE.fullmatch(text)
     if match is not None and int(match[1]):
         return StatsMode(StatsKind.TRUNCATE, int(match[1]))
