@@ -20,9 +20,9 @@ from skerry import amudai
 from skerry.amudai.reading.filters import may_match, parse_filters, ranges_of_blocks, ranges_of_stripe
 from skerry.amudai.statistics.descriptors import decode_statistics
 from skerry.amudai.statistics.range_index import decode_range_index
+from skerry.amudai.values.shredding import shred_column
 from skerry.amudai.values.types import schema_from_arrow
 from skerry.amudai.writing.field_encoding import FieldOptions, encode_field
-from skerry.amudai.writing.shredding import shred_column
 from skerry.errors import SchemaError
 
 VALUES: dict[pa.DataType, st.SearchStrategy[Any]] = {

@@ -17,10 +17,10 @@ from skerry.amudai.reading.shard_file import ShardFile, read_table
 from skerry.amudai.shard.schema import BasicType, DataType
 from skerry.amudai.statistics.descriptors import decode_statistics, merge_descriptors
 from skerry.amudai.statistics.range_index import RangeIndex, decode_range_index
+from skerry.amudai.values.shredding import shred_column
 from skerry.amudai.values.types import schema_from_arrow
 from skerry.amudai.writing.field_encoding import EncodedField, FieldOptions, encode_field
 from skerry.amudai.writing.shard_writer import write_table
-from skerry.amudai.writing.shredding import shred_column
 
 pytestmark = pytest.mark.parametrize("shard", golden_shards(), ids=lambda shard: shard.name)
 _OPTIONS = FieldOptions(Profile.PLAIN, with_dictionary=False)

@@ -19,10 +19,10 @@ from skerry.amudai.statistics.decimal_ranges import summarize_decimals
 from skerry.amudai.statistics.descriptors import decode_scalar, decode_statistics, merge_descriptors
 from skerry.amudai.statistics.range_index import BLOCK_POSITIONS, decode_range_index, encode_range_index, index_numbers
 from skerry.amudai.values.decimals import decode_decimal, encode_decimal, encode_decimals
+from skerry.amudai.values.shredding import shred_column
 from skerry.amudai.values.types import EXTENSION_KEY, schema_from_arrow
 from skerry.amudai.writing.descriptions import set_byte_range
 from skerry.amudai.writing.field_encoding import FieldOptions, encode_field
-from skerry.amudai.writing.shredding import shred_column
 from skerry.errors import FormatError, UnsupportedError
 
 VALUES: dict[pa.DataType, st.SearchStrategy[Any]] = {

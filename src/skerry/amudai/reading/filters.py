@@ -21,7 +21,7 @@ from skerry.amudai.statistics.descriptors import BooleanCounts, FieldStatistics,
 from skerry.amudai.statistics.range_index import RangeIndex
 from skerry.amudai.values.datetimes import decode_ticks, is_tick_type
 from skerry.amudai.values.decimals import decode_decimal
-from skerry.amudai.writing.shredding import shred_column
+from skerry.amudai.values.shredding import shred_column
 from skerry.errors import SchemaError, SkerryError
 from skerry.filters import Alternatives, Comparison, as_expression, parse_comparisons
 

@@ -32,11 +32,11 @@ from skerry.amudai.shard.references import encode_data_ref, encode_url
 from skerry.amudai.shard.schema import Field, Schema
 from skerry.amudai.values.any_value import Property, encode_properties
 from skerry.amudai.values.datetimes import EPOCH_TICKS
+from skerry.amudai.values.shredding import shred_column
 from skerry.amudai.values.types import ARROW_SCHEMA_PROPERTY, schema_from_arrow
 from skerry.amudai.writing.directory import StripeParts, finish_root, merge_fields
 from skerry.amudai.writing.field_encoding import FieldOptions, encode_field
 from skerry.amudai.writing.shard_writer import WrittenShard
-from skerry.amudai.writing.shredding import shred_column
 from skerry.amudai.writing.stripes import write_fields
 from skerry.arguments import check_list
 from skerry.errors import AlreadyExistsError, FormatError, SchemaError, UnsupportedError

@@ -22,6 +22,7 @@ from skerry.amudai.shard.schema import BasicType
 from skerry.amudai.statistics.decimal_ranges import summarize_decimals
 from skerry.amudai.statistics.range_index import RangeIndex, encode_range_index, index_numbers
 from skerry.amudai.values.decimals import DECIMAL_BYTES
+from skerry.amudai.values.shredding import NodeColumn
 from skerry.amudai.writing.descriptions import (
     describe_booleans,
     describe_bytes,
@@ -32,7 +33,6 @@ from skerry.amudai.writing.descriptions import (
     spans_of,
 )
 from skerry.amudai.writing.dictionaries import BuiltDictionary, build_dictionary
-from skerry.amudai.writing.shredding import NodeColumn
 from skerry.arguments import check_instance, check_whole_number
 from skerry.errors import SchemaError
 

@@ -14,9 +14,9 @@ from skerry.amudai.messages import DataEncoding, NameValuePair, StripeFieldDescr
 from skerry.amudai.shard.artifact_writer import ArtifactWriter
 from skerry.amudai.shard.references import encode_data_ref
 from skerry.amudai.shard.schema import BasicType, Field, InternalKind, Schema
+from skerry.amudai.values.shredding import shred_column
 from skerry.amudai.writing.directory import StripeParts
 from skerry.amudai.writing.field_encoding import EncodedField, FieldOptions, encode_field
-from skerry.amudai.writing.shredding import shred_column
 
 __all__ = ["write_fields", "write_stripe"]
 
