@@ -1,0 +1,153 @@
+"""The partitions of a hash index: from keys and rows to tables of buckets, and from buckets back to rows.
+
+Spec: docs/formats/amudai-indexes.md § 3.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from skerry.amudai.values.types import list_of_named_items as list_of
+from skerry.errors import FormatError
+from skerry.kernels import kernel
+
+__all__ = ["BUCKET_SCHEMA", "bucket_of", "build_partitions", "find_in_buckets", "partition_of"]
+
+_Keys = npt.NDArray[np.uint64]
+_Rows = npt.NDArray[np.int64]
+
+_ENTRY: Final = pa.struct([pa.field("hash", pa.uint64()), pa.field("positions", list_of(pa.uint64()))])
+BUCKET_SCHEMA: Final = pa.schema([pa.field("bucket", list_of(_ENTRY))])
+"""The columns of a partition; a record is a bucket."""
+_MIN_BUCKETS: Final = 2
+_KEY_BITS: Final = 64
+_DIGITS: Final = 2048
+_RULE: Final = "docs/formats/amudai-indexes.md § 3.3"
+
+
+def partition_of(keys: _Keys, partitions: int) -> npt.NDArray[np.int64]:
+    """The partition of each key, int64[n]; `partitions` is a power of two."""
+    bits = partitions.bit_length() - 1
+    if bits == 0:
+        return np.zeros(len(keys), np.int64)
+    return (keys >> np.uint64(_KEY_BITS - bits)).astype(np.int64)
+
+
+def bucket_of(keys: _Keys, buckets: int) -> npt.NDArray[np.int64]:
+    """The bucket of each key within its partition, int64[n]; `buckets` is a power of two."""
+    return (keys & np.uint64(buckets - 1)).astype(np.int64)
+
+
+def build_partitions(keys: _Keys, rows: _Rows, partitions: int) -> Iterator[pa.Table]:
+    """The partitions of an index.
+
+    Args:
+        keys: uint64[n].
+        rows: int64[n].
+        partitions: How many partitions, a power of two.
+
+    Yields:
+        A table of `BUCKET_SCHEMA` for each partition, in order.
+    """
+    keys, rows = _sorted(keys, rows)
+    if len(keys):
+        if ((keys[1:] == keys[:-1]) & (rows[1:] < rows[:-1])).any():
+            order = np.lexsort((rows, keys))
+            keys, rows = keys[order], rows[order]
+        distinct = np.append(True, (keys[1:] != keys[:-1]) | (rows[1:] != rows[:-1]))
+        keys, rows = keys[distinct], rows[distinct]
+    edges = np.searchsorted(partition_of(keys, partitions), np.arange(partitions + 1))
+    for start, stop in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
+        yield _partition(keys[start:stop], rows[start:stop].view(np.uint64))
+
+
+def _sorted(keys: _Keys, rows: _Rows) -> tuple[_Keys, _Rows]:
+    """Keys in order, with their rows; those of equal keys stay in theirs."""
+    current, following = (keys.copy(), rows.copy()), (np.empty_like(keys), np.empty_like(rows))
+    for shift in range(0, _KEY_BITS, _DIGITS.bit_length() - 1):
+        if sort_by_digit(*current, shift, np.zeros(_DIGITS, np.int64), *following):
+            current, following = following, current
+    return current
+
+
+@kernel("int64(uint64[::1], int64[::1], int64, out int64[::1], out uint64[::1], out int64[::1])")
+def sort_by_digit(keys: Any, rows: Any, shift: int, counts: Any, sorted_keys: Any, sorted_rows: Any) -> int:
+    """Order keys and rows by eleven bits of the keys, keeping the order among equal ones.
+
+    Returns:
+        Whether anything was written: all keys may have the same digit.
+    """
+    amount = np.uint64(shift)
+    mask = np.uint64(2047)
+    for i in range(len(keys)):
+        counts[np.int64((keys[i] >> amount) & mask)] += 1
+    if len(keys) == 0 or counts[np.int64((keys[0] >> amount) & mask)] == len(keys):
+        return 0
+    place = 0
+    for digit in range(len(counts)):
+        count = counts[digit]
+        counts[digit] = place
+        place += count
+    for i in range(len(keys)):
+        found = np.int64((keys[i] >> amount) & mask)
+        sorted_keys[counts[found]] = keys[i]
+        sorted_rows[counts[found]] = rows[i]
+        counts[found] += 1
+    return 1
+
+
+def _partition(keys: _Keys, positions: npt.NDArray[np.uint64]) -> pa.Table:
+    """The buckets of keys in order."""
+    firsts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1])) if len(keys) else np.empty(0, np.int64)
+    count = max(_MIN_BUCKETS, 1 << (max(len(firsts) // 2, 1) - 1).bit_length())
+    hashes = keys[firsts]
+    order = np.argsort(bucket_of(hashes, count), kind="stable")
+    lengths = np.diff(np.append(firsts, len(keys)))[order]
+    ends = np.cumsum(lengths)
+    starts = ends - lengths
+    places = np.arange(len(keys)) + np.repeat(firsts[order] - starts, lengths)
+    entries = pa.StructArray.from_arrays(
+        [
+            pa.array(hashes[order]),
+            pa.ListArray.from_arrays(pa.array(np.append(0, ends), pa.int32()), pa.array(positions[places])),
+        ],
+        fields=list(_ENTRY),
+    )
+    edges = np.searchsorted(bucket_of(hashes[order], count), np.arange(count + 1))
+    return pa.table([pa.ListArray.from_arrays(pa.array(edges, pa.int32()), entries)], schema=BUCKET_SCHEMA)
+
+
+def find_in_buckets(
+    buckets: pa.ListArray, keys: _Keys, *, location: str
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64]]:
+    """The rows of keys.
+
+    Args:
+        buckets: Some records of a partition, `BUCKET_SCHEMA`'s column.
+        keys: uint64[n], ascending and distinct.
+        location: The file of the partition, for errors.
+
+    Returns:
+        int64[m] places among `keys`, and uint64[m] rows.
+
+    Raises:
+        FormatError: There are nulls, which no bucket has.
+    """
+    entries = buckets.flatten()
+    hashes, lists = entries.flatten()
+    if buckets.null_count or entries.null_count or hashes.null_count or lists.null_count:
+        raise FormatError("a bucket of the hash index has nulls, expected none", location=location, rule=_RULE)
+    found = hashes.to_numpy()
+    places = np.searchsorted(keys, found)
+    matching = np.flatnonzero(keys[np.minimum(places, len(keys) - 1)] == found) if len(keys) else np.empty(0, np.int64)
+    lists = lists.take(pa.array(matching))
+    rows = lists.flatten()
+    if rows.null_count:
+        raise FormatError("a position of the hash index is null", location=location, rule=_RULE)
+    lengths = np.diff(lists.offsets.to_numpy())
+    return np.repeat(places[matching], lengths), rows.to_numpy().astype(np.uint64, copy=False)

@@ -1,0 +1,293 @@
+"""Queries for words: `timeout AND "connection reset" OR disk* NOT test`.
+
+Words next to each other must all be there. A text in quotes is a phrase: its words, one after the other. A star at the
+end of a word stands for any end. OR binds weaker than AND, and AND weaker than NOT; all three are written in capitals.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skerry.amudai.indexes.collations import fold, fold_bytes
+from skerry.amudai.indexes.tokenizers import Spans, Tokenizer, find_terms
+from skerry.errors import SchemaError
+
+__all__ = ["And", "Not", "Or", "Query", "Words", "candidate_rows", "matching_values", "parse_query"]
+
+_TOKEN: Final = re.compile(r'\s*(?:(?P<quoted>"(?:[^"\\]|\\.)*")|(?P<bracket>[()])|(?P<word>[^\s()"]+))')
+_ESCAPE: Final = re.compile(r"\\(.)")
+_ADDRESS_START: Final = re.compile(r"\d{1,3}(\.\d{1,3}){0,2}\.(\d{1,2})?")
+_MAX_DEPTH: Final = 64
+_Rows = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """Terms that follow each other in a value.
+
+    Args:
+        text: The words as they were written.
+        is_prefix: Whether the last one is only how a term begins.
+    """
+
+    text: str
+    is_prefix: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """Values without something."""
+
+    part: Query
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    """Values with everything."""
+
+    parts: tuple[Query, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    """Values with anything."""
+
+    parts: tuple[Query, ...]
+
+
+Query = Words | Not | And | Or
+
+
+def parse_query(text: str) -> Query:
+    """Parse a query.
+
+    Raises:
+        SchemaError: It is empty, or something is missing in it.
+    """
+    return _Parser(text).parse()
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        if not isinstance(text, str):
+            raise SchemaError(f"a search is a text such as 'timeout AND \"connection reset\"', found {text!r}")
+        self._text = text
+        self._tokens: list[tuple[str, str]] = []
+        at = 0
+        while text[at:].strip():
+            match = _TOKEN.match(text, at)
+            if match is None:
+                raise SchemaError(f"the search {text!r} has a quote without its end")
+            kind = str(match.lastgroup)
+            self._tokens.append((kind, match[kind]))
+            at = match.end()
+        self._at = 0
+
+    def parse(self) -> Query:
+        query = self._or(0)
+        if self._at < len(self._tokens):
+            raise SchemaError(f"the search {self._text!r} has a bracket too many")
+        return query
+
+    def _peek(self) -> tuple[str, str]:
+        return self._tokens[self._at] if self._at < len(self._tokens) else ("end", "")
+
+    def _or(self, depth: int) -> Query:
+        if depth > _MAX_DEPTH:
+            raise SchemaError(f"the search nests deeper than {_MAX_DEPTH} brackets")
+        parts = [self._and(depth)]
+        while self._peek() == ("word", "OR"):
+            self._at += 1
+            parts.append(self._and(depth))
+        return parts[0] if len(parts) == 1 else Or(tuple(parts))
+
+    def _and(self, depth: int) -> Query:
+        parts = [self._not(depth)]
+        while True:
+            following = self._peek()
+            if following == ("word", "AND"):
+                self._at += 1
+            elif following[0] == "end" or following in (("word", "OR"), ("bracket", ")")):
+                return parts[0] if len(parts) == 1 else And(tuple(parts))
+            parts.append(self._not(depth))
+
+    def _not(self, depth: int) -> Query:
+        negated = False
+        while self._peek() == ("word", "NOT"):
+            self._at += 1
+            negated = not negated
+        part = self._single(depth)
+        return Not(part) if negated else part
+
+    def _single(self, depth: int) -> Query:
+        kind, piece = self._peek()
+        self._at += 1
+        if kind == "bracket" and piece == "(":
+            part = self._or(depth + 1)
+            if self._peek() != ("bracket", ")"):
+                raise SchemaError(f"the search {self._text!r} has a bracket without its end")
+            self._at += 1
+            return part
+        if kind == "quoted":
+            return Words(_ESCAPE.sub(r"\1", piece[1:-1]))
+        if kind == "word" and piece not in ("AND", "OR"):
+            is_prefix = len(piece) > 1 and piece.endswith("*")
+            return Words(piece[:-1] if is_prefix else piece, is_prefix)
+        raise SchemaError(
+            f"the search {self._text!r} lacks a word" + (f" before {piece!r}" if piece else " at its end")
+        )
+
+
+# By an index -----------------------------------------------------------------------------------------------------
+
+
+def candidate_rows(query: Query, tokenizer: Tokenizer, find: Callable[[str, bool], _Rows]) -> _Rows | None:
+    """The rows that may match, by an index.
+
+    Args:
+        query: The query.
+        tokenizer: The tokenizer of the index.
+        find: Gives the rows that may have a term, or a term that begins with a text: int64[n], ascending, distinct.
+
+    Returns:
+        int64[n], ascending and distinct; None for all rows.
+    """
+    if isinstance(query, Not):
+        return None
+    if isinstance(query, Words):
+        terms = terms_of(query, tokenizer)
+        ends = [False] * (len(terms) - 1) + [query.is_prefix]
+        return _intersection([find(term, is_prefix) for term, is_prefix in zip(terms, ends, strict=True)])
+    parts = [candidate_rows(part, tokenizer, find) for part in query.parts]
+    if isinstance(query, And):
+        return _intersection([part for part in parts if part is not None])
+    known = [part for part in parts if part is not None]
+    return np.unique(np.concatenate(known)) if len(known) == len(parts) else None
+
+
+def _intersection(parts: list[_Rows]) -> _Rows | None:
+    found: _Rows | None = None
+    for part in sorted(parts, key=len):
+        found = part if found is None else np.intersect1d(found, part, assume_unique=True)
+    return found
+
+
+def terms_of(words: Words, tokenizer: Tokenizer) -> list[str]:
+    """The terms of a text, in the order that they have in it.
+
+    Raises:
+        SchemaError: There are none, so that no value can be found.
+    """
+    if tokenizer is Tokenizer.UNICODE_LOG and words.is_prefix and _ADDRESS_START.fullmatch(words.text):
+        return [words.text]
+    data = words.text.encode(errors="replace")
+    spans = _sequence(np.frombuffer(data, np.uint8), np.array([0, len(data)], np.int64), tokenizer)
+    if not len(spans.starts):
+        raise SchemaError(f"{words.text!r} has no word that the tokenizer {tokenizer} knows")
+    ends = (spans.starts + spans.lengths).tolist()
+    return [data[start:end].decode(errors="replace") for start, end in zip(spans.starts.tolist(), ends, strict=True)]
+
+
+# On values ---------------------------------------------------------------------------------------------------------
+
+
+def matching_values(
+    query: Query, values: pa.LargeBinaryArray, tokenizer: Tokenizer, *, matches_case: bool
+) -> npt.NDArray[np.bool_]:
+    """Which values match a query, without an index.
+
+    Args:
+        query: The query.
+        values: UTF-8; nulls match nothing, and so does their *not*.
+        tokenizer: What a word is.
+        matches_case: Whether words that differ in case are different.
+
+    Returns:
+        bool[n].
+    """
+    texts = _Texts(values, tokenizer, matches_case=matches_case)
+    found = texts.matching(query)
+    return found & values.is_valid().to_numpy(zero_copy_only=False) if values.null_count else found
+
+
+class _Texts:
+    """The terms of values, in any order and in theirs."""
+
+    def __init__(self, values: pa.LargeBinaryArray, tokenizer: Tokenizer, *, matches_case: bool) -> None:
+        self._count = len(values)
+        self._tokenizer = tokenizer
+        self._matches_case = matches_case
+        filled = values.fill_null(b"") if values.null_count else values
+        self._offsets = np.frombuffer(filled.buffers()[1], np.int64, len(filled) + 1, 8 * filled.offset)
+        self._data = np.frombuffer(filled.buffers()[2] or b"", np.uint8)
+
+    @cached_property
+    def _terms(self) -> tuple[_Rows, pa.LargeBinaryArray]:
+        """All terms, each with the ordinal of its value."""
+        return self._gathered(find_terms(self._data, self._offsets, self._tokenizer))
+
+    @cached_property
+    def _sequences(self) -> tuple[_Rows, pa.LargeBinaryArray]:
+        """Terms that follow each other; the words within an address are not among them."""
+        if self._tokenizer is not Tokenizer.UNICODE_LOG:
+            return self._terms
+        return self._gathered(_sequence(self._data, self._offsets, self._tokenizer))
+
+    def _gathered(self, spans: Spans) -> tuple[_Rows, pa.LargeBinaryArray]:
+        offsets = np.append(0, np.cumsum(spans.lengths))
+        places = np.arange(offsets[-1]) + np.repeat(spans.starts - offsets[:-1], spans.lengths)
+        texts = self._data[places]
+        if not self._matches_case:
+            texts, offsets = fold(texts, offsets)
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(texts))]
+        return spans.values, pa.Array.from_buffers(pa.large_binary(), len(spans.starts), buffers)
+
+    def matching(self, query: Query) -> npt.NDArray[np.bool_]:
+        """bool[n], which values match."""
+        if isinstance(query, Not):
+            return ~self.matching(query.part)
+        if isinstance(query, Words):
+            return self._with_words(query)
+        parts: Sequence[npt.NDArray[np.bool_]] = [self.matching(part) for part in query.parts]
+        join = np.logical_and if isinstance(query, And) else np.logical_or
+        return np.asarray(join.reduce(parts))
+
+    def _with_words(self, words: Words) -> npt.NDArray[np.bool_]:
+        wanted = [term.encode(errors="replace") for term in terms_of(words, self._tokenizer)]
+        if not self._matches_case:
+            wanted = [fold_bytes(term) for term in wanted]
+        values, terms = self._terms if len(wanted) == 1 else self._sequences
+        count = max(len(values) - len(wanted) + 1, 0)
+        here = np.ones(count, bool)
+        for step, term in enumerate(wanted):
+            part = terms.slice(step, count)
+            ends_openly = words.is_prefix and step == len(wanted) - 1
+            scalar = pa.scalar(term, pa.large_binary())
+            same = pc.starts_with(part, pattern=term) if ends_openly else pc.equal(part, scalar)
+            here &= same.to_numpy(zero_copy_only=False)
+            here &= values[step : step + count] == values[:count]
+        found = np.zeros(self._count, bool)
+        found[values[:count][here]] = True
+        return found
+
+
+def _sequence(data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64], tokenizer: Tokenizer) -> Spans:
+    """Terms in the order that they have in values. An address stands where its words would."""
+    spans = find_terms(data, offsets, tokenizer)
+    if tokenizer is not Tokenizer.UNICODE_LOG or not len(spans.starts):
+        return spans
+    order = np.lexsort((-spans.lengths, spans.starts, spans.values))
+    starts, lengths, values = spans.starts[order], spans.lengths[order], spans.values[order]
+    # a word within an address begins before the address ends
+    ends = np.maximum.accumulate(starts + lengths)
+    outside = np.append(True, starts[1:] >= ends[:-1])
+    return Spans(starts[outside], lengths[outside], values[outside])
