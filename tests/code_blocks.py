@@ -203,7 +203,9 @@ def _amudai() -> Names:
         skerry.amudai.write_table(table.slice(0, 100), f"{name}.amudai.shard")
     for number in range(2):
         pq.write_table(table.slice(100 * number, 100), f"part-{number}.parquet")
-    return {"table": table}
+    lines = pa.array(["connection reset after a timeout", "GET / from 10.0.0.1"])
+    spans = pa.table({"trace_id": ["4bf9", "00f0"], "tags": [["db"], []], "message": lines})
+    return {"table": table, "spans": spans}
 
 
 def _spark() -> Names:

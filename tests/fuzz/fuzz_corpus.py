@@ -88,6 +88,8 @@ _AVRO: tuple[Mutator, ...] = (in_avro, in_avro, of_bytes)
 
 NAMES = (
     "amudai",
+    "amudai-index",
+    "amudai-index-sealed",
     "amudai-messages",
     "amudai-parquet-pages",
     "amudai-sealed",
@@ -160,6 +162,7 @@ def build(folder: Path) -> dict[str, Kind]:
         _stored,
         _deletes,
         _shards,
+        _shard_indexes,
         _caches,
         _variants,
         _shapes,
@@ -971,11 +974,7 @@ def _shards(folder: Path) -> Iterator[Kind]:
     read = _in_file(folder / "read.amudai.shard", _read_shard)
 
     def sealed(data: bytes, index: int) -> bytes:
-        out = bytearray(data)
-        for start, end in spans[index]:
-            if out[start:end] != samples[index][start:end]:
-                out[end : end + 4] = struct.pack("<I", checksum(bytes(out[start:end])))
-        return bytes(out)
+        return _sealed(data, samples[index], spans[index])
 
     yield Kind("amudai", samples, read, (keeping_length, of_bytes), share=40)
     yield Kind(
@@ -1001,6 +1000,49 @@ def _shards(folder: Path) -> Iterator[Kind]:
     yield Kind(
         "amudai-parquet-pages", [(folder / "x.parquet").read_bytes()], over, (keeping_length, of_bytes), share=25
     )
+
+
+def _shard_indexes(folder: Path) -> Iterator[Kind]:
+    """Files of indexes: a mutant may cost time, and must not change what is found."""
+    words = [f"word{number % 7} 10.0.0.{number % 9} row{number}" for number in range(150)]
+    rows = pa.table({"id": range(150), "text": words})
+    indexes = [amudai.HashIndex(["id", "text"]), amudai.TextIndex({"text": "unicode-log"})]
+    written = amudai.write_table(rows, folder / "rows.amudai.shard", indexes=indexes, stripe_rows=100)
+    files = [Path(file) for file in written.index_files]
+    samples = [file.read_bytes() for file in files]
+    spans = [_checksummed(file) for file in files]
+
+    def read(data: bytes, index: int) -> Any:
+        place = folder / f"{os.getpid()}"
+        if not place.exists():
+            place.mkdir()
+            for file in (folder / "rows.amudai.shard", *files):
+                shutil.copy(file, place)
+        (place / files[index].name).write_bytes(data)
+        try:
+            shard = amudai.ShardFile(place / "rows.amudai.shard")
+            filters = [[("id", "in", [3, 77, 140])], [("text", "=", words[9])]]
+            found = [shard.read(filters=filters, columns=["id"], use_threads=False)]
+            queries = ("word3", "row1*", '"word1 10.0.0.1" OR row149', "10.0.*")
+            found += [shard.search("text", query, columns=["id"]) for query in queries]
+            return [table["id"].to_pylist() for table in found]
+        finally:
+            (place / files[index].name).write_bytes(samples[index])
+
+    def sealed(data: bytes, index: int) -> bytes:
+        return _sealed(data, samples[index], spans[index])
+
+    yield Kind("amudai-index", samples, read, (keeping_length, of_bytes), is_protected=True, share=40)
+    yield Kind("amudai-index-sealed", samples, read, (keeping_length,), seal=sealed, share=60)
+
+
+def _sealed(data: bytes, sample: bytes, spans: list[tuple[int, int]]) -> bytes:
+    """A mutant whose checksums follow what was changed."""
+    out = bytearray(data)
+    for start, end in spans:
+        if out[start:end] != sample[start:end]:
+            out[end : end + 4] = struct.pack("<I", checksum(bytes(out[start:end])))
+    return bytes(out)
 
 
 def _shard_filter(schema: pa.Schema) -> list[list[tuple[str, str, Any]]]:
@@ -1042,7 +1084,8 @@ def _checksummed(path: Path) -> list[tuple[int, int]]:
         module.checksum = noting  # type: ignore[attr-defined]
     try:
         shard = amudai.ShardFile(path)
-        shard.read(use_threads=False, filters=_shard_filter(shard.schema))
+        if "price" in shard.schema.names:
+            shard.read(use_threads=False, filters=_shard_filter(shard.schema))
         shard.read(use_threads=False)
         for name in shard.schema.names:
             shard.statistics(name)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from skerry.amudai.encodings.codes import Encoding, Profile
 from skerry.amudai.encodings.plans import Plan
+from skerry.amudai.indexes.options import HashIndex, TextIndex
 from skerry.amudai.merging import merge
 from skerry.amudai.reading.shard_file import ShardFile, read_table
 from skerry.amudai.values.any_value import Annotated, DateTime, Property, TimeSpan
@@ -22,11 +23,13 @@ __all__ = [
     "DateTime",
     "Encoding",
     "FieldOptions",
+    "HashIndex",
     "Plan",
     "Profile",
     "Property",
     "ShardFile",
     "ShardWriter",
+    "TextIndex",
     "TimeSpan",
     "WrittenShard",
     "merge",

@@ -97,12 +97,12 @@ def merge(
     fields = merge_fields(schema, stripes, location=redact(location))
     root = ArtifactWriter(storage, location, overwrite=overwrite)
     try:
-        finish_root(root, schema, stripes, fields, properties)
+        start = finish_root(root, schema, stripes, fields, properties)
     except BaseException:
         root.abort()
         raise
     count = sum(stripe.record_count for stripe in stripes)
-    return WrittenShard(location, root.position, count, (), (), schema, tuple(fields))
+    return WrittenShard(location, root.position, count, (), (), schema, tuple(fields), start)
 
 
 def _check_schema(schema: Schema, source: ShardMetadata) -> None:

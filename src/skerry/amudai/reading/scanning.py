@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, Self, TypeVar
@@ -20,9 +20,9 @@ from skerry.amudai.reading.skipping import rows_that_may_match
 from skerry.amudai.shard.schema import DataType, InternalKind, Schema
 from skerry.arguments import check_list
 from skerry.errors import NotFoundError, SchemaError, SkerryError, UnsupportedError
-from skerry.filters import Filters
+from skerry.filters import Alternatives, Filters
 
-__all__ = ["Pool", "ScanPlan", "ThisThread", "join_tables", "read_values", "split_batches"]
+__all__ = ["Pool", "RowFinder", "ScanPlan", "ThisThread", "join_tables", "read_values", "split_batches"]
 
 _ROW: Final = "__row__"
 T = TypeVar("T")
@@ -33,6 +33,16 @@ class Pool(Protocol):
 
     def submit(self, fn: Callable[..., T], /, *args: Any) -> Future[T]:
         """Do some work, now or later."""
+        ...
+
+
+class RowFinder(Protocol):
+    """What finds rows for a filter without reading columns."""
+
+    def candidates(
+        self, alternatives: Alternatives, columns: Mapping[str, tuple[DataType, pa.DataType]]
+    ) -> npt.NDArray[np.int64] | None:
+        """Rows of the shard that may match, int64[n], ascending and distinct; None if that is not known."""
         ...
 
 
@@ -77,6 +87,7 @@ class ScanPlan:
         columns: Names or aliases of the columns; None for all of `arrow`.
         filters: Which rows: an expression, or lists of `(column, operator, value)`, by names or aliases; None for all.
         keeps_deleted: Whether rows that are marked as deleted are read.
+        indexes: Indexes that the filters may use.
 
     Raises:
         NotFoundError: There is no such column.
@@ -91,6 +102,7 @@ class ScanPlan:
         filters: Filters | None = None,
         *,
         keeps_deleted: bool = False,
+        indexes: RowFinder | None = None,
     ) -> None:
         check_list("columns", columns)
         names = arrow.names if columns is None else list(columns)
@@ -101,6 +113,8 @@ class ScanPlan:
         self._tested = [_computable(_column(schema, arrow, name)) for name in tested]
         marker = None if keeps_deleted else schema.internal_field(InternalKind.DELETED_RECORD)
         self._marker = None if marker is None else marker.data_type
+        self._indexes = indexes
+        self._indexed: npt.NDArray[np.int64] | None = None
 
     def nodes(self) -> list[DataType]:
         """All nodes whose descriptors are needed."""
@@ -120,16 +134,19 @@ class ScanPlan:
         Returns:
             Gives the table once all is decoded.
         """
-        if self._marker is not None:
-            rows = self._living(reader, rows)
+        rows = self.living(reader, rows)
         if self._filter is not None:
             rows = self._matching(self._filter, reader, rows, pool)
         pending = [pool.submit(_read, reader, column.node, rows, column.field.type) for column in self._columns]
         return lambda: _table([future.result() for future in pending], self.schema, rows.count)
 
-    def _living(self, reader: StripeReader, rows: Selection) -> Selection:
-        """Rows that are not marked as deleted. The marker of the whole stripe is held against the directory's count."""
-        assert self._marker is not None
+    def living(self, reader: StripeReader, rows: Selection) -> Selection:
+        """Rows that are read, which are those not marked as deleted unless the plan keeps these, too.
+
+        The marker of the whole stripe is held against the directory's count.
+        """
+        if self._marker is None:
+            return rows
         if reader.deleted is None:
             every = Selection.range(0, reader.row_count)
             marks = pa.chunked_array(_read(reader, self._marker, every, pa.bool_()), pa.bool_())
@@ -144,7 +161,10 @@ class ScanPlan:
         """Rows that the filters let through."""
         if reader.candidates is None:
             columns = {column.field.name: (column.node, column.field.type) for column in self._tested}
-            reader.candidates = rows_that_may_match(wanted, columns, reader)
+            reader.candidates = self._indexed_rows(wanted, columns, reader)
+            if reader.candidates.count:
+                may_match = rows_that_may_match(wanted, columns, reader)
+                reader.candidates = reader.candidates.narrowed(may_match.starts, may_match.stops)
         if not reader.candidates.is_all_of(reader.row_count):
             rows = rows.narrowed(reader.candidates.starts, reader.candidates.stops)
         if rows.count == 0:
@@ -162,6 +182,18 @@ class ScanPlan:
         flags = np.zeros(rows.count, np.bool_)
         flags[places] = True
         return rows.pick(flags)
+
+    def _indexed_rows(
+        self, wanted: Filter, columns: Mapping[str, tuple[DataType, pa.DataType]], reader: StripeReader
+    ) -> Selection:
+        """Rows of a stripe that indexes leave. They are asked once, for the whole shard."""
+        if self._indexes is not None and self._indexed is None and wanted.alternatives is not None:
+            self._indexed = self._indexes.candidates(wanted.alternatives, columns)
+        if self._indexed is None:
+            return Selection.range(0, reader.row_count)
+        first = reader.stripe.record_offset
+        start, stop = np.searchsorted(self._indexed, [first, first + reader.row_count])
+        return Selection.of_positions(self._indexed[start:stop] - first)
 
 
 def _column(schema: Schema, arrow: pa.Schema, name: str) -> _Column:

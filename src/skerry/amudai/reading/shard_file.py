@@ -20,7 +20,10 @@ from skerry.amudai.fields.selection import Selection
 from skerry.amudai.reading.column_types import TICKS_PER_MICROSECOND, choose_schema, stored_schemas, with_types
 from skerry.amudai.reading.properties import PropertyBag
 from skerry.amudai.reading.scanning import ScanPlan, ThisThread, join_tables, read_values, split_batches
+from skerry.amudai.reading.shard_indexes import ShardIndexes
 from skerry.amudai.reading.shard_metadata import ShardMetadata
+from skerry.amudai.reading.taking import read_positions, split_by_stripe
+from skerry.amudai.reading.text_scan import TextScan
 from skerry.amudai.shard.schema import BasicType, DataType, Schema
 from skerry.amudai.statistics.descriptors import FieldStatistics, decode_statistics
 from skerry.arguments import check_list, check_whole_number
@@ -88,6 +91,8 @@ class ShardFile:
         schema: Types to read some columns as, instead of those that the shard suggests.
         allowed_locations: Folders, apart from that of the root, in which files that the shard refers to may be.
         file_size: The root's size in bytes, if it is known: saves asking the store.
+        indexes: Paths or URLs of files that hold descriptors of indexes to which the shard does not refer itself, one
+            bare `IndexDescriptor` message each.
         storage: Where to read; by default one made of `options`.
         options: Storage options such as credentials.
 
@@ -105,16 +110,16 @@ class ShardFile:
         schema: pa.Schema | None = None,
         allowed_locations: Iterable[str] = (),
         file_size: int | None = None,
+        indexes: Sequence[str | os.PathLike[str]] = (),
         storage: Storage | None = None,
         options: Mapping[str, str] | None = None,
     ) -> None:
         check_list("allowed_locations", allowed_locations, "paths")
-        self.metadata = ShardMetadata(
-            storage_of(storage, options),
-            absolute(path),
-            allowed_locations=map(absolute, allowed_locations),
-            file_size=file_size,
-        )
+        check_list("indexes", indexes, "paths")
+        storage = storage_of(storage, options)
+        allowed = [absolute(folder) for folder in allowed_locations]
+        self.metadata = ShardMetadata(storage, absolute(path), allowed_locations=allowed, file_size=file_size)
+        self._indexes = ShardIndexes(self.metadata, storage, [absolute(each) for each in indexes], allowed)
         self._asked = schema
         if schema is not None:
             _ = self.schema  # refuses types that do not go with the columns
@@ -295,7 +300,9 @@ class ShardFile:
 
     def _plan(self, columns: Sequence[str] | None, filters: Filters | None, internal_fields: bool) -> ScanPlan:
         arrow = self._arrow_schema(internal=True) if internal_fields else self.schema
-        return ScanPlan(self.shard_schema, arrow, columns, filters, keeps_deleted=internal_fields)
+        return ScanPlan(
+            self.shard_schema, arrow, columns, filters, keeps_deleted=internal_fields, indexes=self._indexes
+        )
 
     def take(self, rows: Sequence[int] | npt.NDArray[np.integer], *, columns: Sequence[str] | None = None) -> pa.Table:
         """Read rows by their positions in the shard; reads the blocks that hold them and nothing else.
@@ -317,19 +324,57 @@ class ShardFile:
         total = int(self.metadata.directory.total_record_count)
         wanted = self._positions(rows, total)
         distinct, places = np.unique(wanted, return_inverse=True)
-        plan = ScanPlan(self.shard_schema, self.schema, columns, keeps_deleted=True)
-        starts = np.array([stripe.record_offset for stripe in self.metadata.stripes] + [total], np.int64)
-        edges = np.searchsorted(distinct, starts)
-        having = np.flatnonzero(np.diff(edges)).tolist()
-        readers = self.metadata.stripe_readers(having)
-        self.metadata.load_descriptors(readers, plan.nodes())
-        tables = [
-            plan.start(reader, Selection.of_positions(distinct[edges[i] : edges[i + 1]] - starts[i]), ThisThread())()
-            for i, reader in zip(having, readers, strict=True)
-        ]
-        table = join_tables(tables, plan.schema)
+        table = self._take(distinct, ScanPlan(self.shard_schema, self.schema, columns, keeps_deleted=True))
         in_order = len(places) == len(distinct) and bool((places[1:] > places[:-1]).all())
         return table if in_order else _reordered(table, pa.array(places))
+
+    def _take(self, positions: npt.NDArray[np.int64], plan: ScanPlan) -> pa.Table:
+        """The rows at ascending, distinct positions."""
+        parts = split_by_stripe(self.metadata, positions)
+        readers = self.metadata.stripe_readers([ordinal for ordinal, _ in parts])
+        self.metadata.load_descriptors(readers, plan.nodes())
+        return read_positions([(reader, rows) for reader, (_, rows) in zip(readers, parts, strict=True)], plan)
+
+    def search(
+        self, column: str, query: str, *, columns: Sequence[str] | None = None, limit: int | None = None
+    ) -> pa.Table:
+        """Find rows by words; a text index of the column makes it fast.
+
+        Words are those of the column's text index. Without one they are runs of letters and digits in any case, and all
+        values are looked at.
+
+        Example:
+            shard.search("message", 'timeout AND "connection reset" NOT test*', columns=["ts", "message"], limit=20)
+
+        Args:
+            column: Name of a column of strings, or the path of strings in it: names of nested fields after dots, `item`
+                for items of lists.
+            query: Words, all of which must be there; a phrase in double quotes; AND, OR, NOT and round brackets; a star
+                at the end of a word for any end.
+            columns: Names or aliases; all columns by default.
+            limit: At most this many rows, the first ones.
+
+        Returns:
+            The rows that match, in their order. Rows that are marked as deleted are left out.
+
+        Raises:
+            NotFoundError: There is no such column.
+            SchemaError: The column does not hold strings, or the query lacks something.
+            FormatError, UnsupportedError: As for `read`.
+        """
+        check_whole_number("limit", limit, 0)
+        plan = ScanPlan(self.shard_schema, self.schema, columns)
+        search = TextScan(self.metadata, self._indexes, self.schema, column, query)
+        tables: list[pa.Table] = []
+        left = limit
+        for reader, rows in search.matches():
+            found = rows if left is None else rows[:left]
+            reader.load_descriptors(plan.nodes())
+            tables.append(plan.start(reader, Selection.of_positions(found), ThisThread())())
+            left = None if left is None else left - len(found)
+            if left == 0:
+                break
+        return join_tables(tables, plan.schema)
 
     def _positions(self, rows: Sequence[int] | npt.NDArray[np.integer], total: int) -> npt.NDArray[np.int64]:
         """Positions of rows as integers, each of which is one of `total`.

@@ -25,15 +25,19 @@ __all__ = [
     "ARROW_SCHEMA_PROPERTY",
     "EXTENSION_KEY",
     "INTERNAL_KIND_KEY",
+    "ITEM_NAME_KEY",
     "arrow_field",
     "arrow_type",
     "is_stored_as",
+    "list_of_named_items",
     "schema_from_arrow",
 ]
 
 ARROW_SCHEMA_PROPERTY: Final = "ARROW:schema"
 """Name of the shard's custom property that holds the Arrow schema of its table, as bytes of an IPC message."""
 EXTENSION_KEY: Final = b"ARROW:extension:name"
+ITEM_NAME_KEY: Final = b"amudai.item_name"
+"""Metadata of the Arrow field of a list's items: their name in the shard, which they do not have otherwise."""
 ALIASES_KEY: Final = b"AMUDAI:aliases"
 """Metadata of a top-level Arrow field: a JSON list of the other names by which the column is found."""
 INTERNAL_KIND_KEY: Final = b"AMUDAI:internal_kind"
@@ -103,6 +107,11 @@ def schema_from_arrow(schema: pa.Schema) -> Schema:
     return Schema(tuple(fields), next(counter))
 
 
+def list_of_named_items(items: pa.DataType) -> pa.ListType:
+    """The type of lists whose items are called "item" in a shard, as in those of indexes."""
+    return pa.list_(pa.field("item", items, metadata={ITEM_NAME_KEY: b"item"}))
+
+
 def _aliases(field: pa.Field) -> tuple[str, ...]:
     text = (field.metadata or {}).get(ALIASES_KEY)
     if text is None:
@@ -117,11 +126,13 @@ def _aliases(field: pa.Field) -> tuple[str, ...]:
 
 
 def _node(field: pa.Field, name: str, counter: Iterator[int], path: str, aliases: tuple[str, ...] = ()) -> DataType:
-    """The node of a field and those below it. Items, keys and values have no names."""
+    """The node of a field and those below it. Items, keys and values have no names, unless items are given one."""
     schema_id = next(counter)
     arrow, extension = _stored_type(field)
     if pa.types.is_list(arrow) or pa.types.is_large_list(arrow) or _is_list_view(arrow):
-        children: tuple[DataType, ...] = (_node(arrow.value_field, "", counter, f"{path}.item"),)
+        items = arrow.value_field
+        item_name = (items.metadata or {}).get(ITEM_NAME_KEY, b"").decode()
+        children: tuple[DataType, ...] = (_node(items, item_name, counter, f"{path}.item"),)
         return DataType(BasicType.LIST, schema_id, name, aliases, children)
     if pa.types.is_fixed_size_list(arrow):
         _check_width(arrow.list_size, path, arrow)

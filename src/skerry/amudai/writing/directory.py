@@ -94,7 +94,8 @@ def finish_root(
     stripes: Sequence[StripeParts],
     fields: Sequence[FieldDescriptor | None],
     properties: ShardProperties,
-) -> None:
+    indexes: IndexCollection | None = None,
+) -> int:
     """Write all metadata, and close the root file.
 
     Args:
@@ -103,7 +104,12 @@ def finish_root(
         stripes: Its stripes in order.
         fields: The shard's descriptors by schema id, as `merge_fields` makes them.
         properties: The shard's properties.
+        indexes: The shard's indexes.
+
+    Returns:
+        Where the metadata begin.
     """
+    start = root.position
     listed = StripeList()
     for stripe in stripes:
         _add_stripe(root, listed, stripe)
@@ -124,8 +130,11 @@ def finish_root(
         _add_reference(references, root.write_message(described) if described is not None else DataRef())
     directory.field_list_ref.CopyFrom(root.write_message(references))
     directory.properties_ref.CopyFrom(root.write_message(properties))
+    if indexes is not None:
+        directory.indexes_ref.CopyFrom(root.write_message(indexes))
     directory.schema_ref.CopyFrom(root.write_frame(encode_schema(schema)))
     root.close(encode_directory(directory))
+    return start
 
 
 def _add_stripe(root: ArtifactWriter, listed: StripeList, stripe: StripeParts) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 from skerry.amudai.blocks import encode_block_map
 from skerry.amudai.encodings.codes import Profile
 from skerry.amudai.fields.parquet_columns import ColumnLayout, PageMap, find_pages, layout_of, layout_property
+from skerry.amudai.indexes.options import Index
 from skerry.amudai.messages import (
     DataEncoding,
     ParquetFileColumnRef,
@@ -36,7 +37,8 @@ from skerry.amudai.values.shredding import shred_column
 from skerry.amudai.values.types import ARROW_SCHEMA_PROPERTY, schema_from_arrow
 from skerry.amudai.writing.directory import StripeParts, finish_root, merge_fields
 from skerry.amudai.writing.field_encoding import FieldOptions, encode_field
-from skerry.amudai.writing.shard_writer import WrittenShard
+from skerry.amudai.writing.index_files import IndexFiles
+from skerry.amudai.writing.shard_writer import WrittenShard, index_shards
 from skerry.amudai.writing.stripes import write_fields
 from skerry.arguments import check_list
 from skerry.errors import AlreadyExistsError, FormatError, SchemaError, UnsupportedError
@@ -53,6 +55,7 @@ def write_over_parquet(
     path: str | os.PathLike[str],
     *,
     properties: Mapping[str, Any] | None = None,
+    indexes: Sequence[Index] = (),
     allowed_locations: Iterable[str] = (),
     overwrite: bool = False,
     storage: Storage | None = None,
@@ -69,6 +72,7 @@ def write_over_parquet(
         files: Paths or URLs of Parquet files, at least one, of one schema. They must neither change nor move.
         path: Path or URL of the shard's root file.
         properties: Custom properties of the shard.
+        indexes: What is indexed. The files of the indexes are beside the root.
         allowed_locations: Folders, apart from that of the root, in which the files may be. The shard refers to these
             files by absolute URLs, and whoever reads it has to allow the same folders.
         overwrite: Whether an existing file is replaced.
@@ -79,11 +83,11 @@ def write_over_parquet(
         What was written.
 
     Raises:
-        UnsupportedError: A column is of a type that shards cannot hold, a file is encrypted, or is in a folder that
-            is not allowed.
+        UnsupportedError: A column is of a type that shards cannot hold, or cannot be indexed; a file is encrypted, or
+            is in a folder that is not allowed.
         SchemaError: No files are given, one has other columns than the first, a value cannot be represented exactly,
             or both `storage` and `options` are given.
-        NotFoundError: A file does not exist.
+        NotFoundError: A file, or an indexed column, does not exist.
         AlreadyExistsError: The shard exists and `overwrite` is false, or it is one of the files.
         FormatError: A file is damaged.
     """
@@ -103,20 +107,29 @@ def write_over_parquet(
     bag.append(Property(ARROW_SCHEMA_PROPERTY, arrow_schema.serialize().to_pybytes()))
     kept = ShardProperties(custom_properties=encode_properties(bag))
     kept.creation_min.ticks = kept.creation_max.ticks = EPOCH_TICKS + time.time_ns() // 100
+    index_files, index_locations = IndexFiles(schema, indexes), list[str]()
     root = ArtifactWriter(storage, location, overwrite=overwrite)
+    stripes: list[StripeParts] = []
+    count = 0
     try:
-        stripes = [
-            _write_stripe(root, storage, schema, arrow_schema, source, url, group)
-            for source, url in zip(sources, urls, strict=True)
-            for group in range(len(source.row_groups))
-        ]
+        for source, url in zip(sources, urls, strict=True):
+            for group in range(len(source.row_groups)):
+                stripe, columns = _write_stripe(
+                    root, storage, schema, arrow_schema, source, url, group, index_files.columns
+                )
+                index_files.add(len(stripes), columns, count)
+                stripes.append(stripe)
+                count += stripe.record_count
         fields = merge_fields(schema, stripes, location=redact(location))
-        finish_root(root, schema, stripes, fields, kept)
+        collection = index_files.write(index_shards(storage, location, index_locations))
+        start = finish_root(root, schema, stripes, fields, kept, collection)
     except BaseException:
         root.abort()
+        storage.delete(index_locations)
         raise
-    count = sum(stripe.record_count for stripe in stripes)
-    return WrittenShard(location, root.position, count, (), tuple(locations), schema, tuple(fields))
+    return WrittenShard(
+        location, root.position, count, (), tuple(locations), schema, tuple(fields), start, tuple(index_locations)
+    )
 
 
 def _url(location: str, file: str, folders: Sequence[str]) -> str:
@@ -178,20 +191,28 @@ def _write_stripe(
     source: FileMetadata,
     url: str,
     group: int,
-) -> StripeParts:
-    """Describe a row group; page maps and nested columns go to the root."""
+    kept: Collection[int],
+) -> tuple[StripeParts, dict[int, pa.Array]]:
+    """Describe a row group; page maps and nested columns go to the root.
+
+    Returns:
+        The stripe, and the columns whose ordinals are in `kept`.
+    """
+    columns: dict[int, pa.Array] = {}
     flat = {column.path[0]: column for column in source.columns if len(column.path) == 1}
     parts: list[StripeFieldDescriptor | None] = [None] * schema.schema_id_count
     rows = source.row_groups[group].row_count
-    for field, arrow_field in zip(schema.fields, arrow_schema, strict=True):
+    for place, (field, arrow_field) in enumerate(zip(schema.fields, arrow_schema, strict=True)):
         column = flat.get(field.name)
         if column is None or column.max_repetition_level:
             array = _read_nested(storage, source, group, field.name)
             _write_native(root, field, array, parts)
-            continue
-        chunk = _Chunk(source, url, group, column, source.row_groups[group].chunks[column.index])
-        parts[field.schema_id] = _write_reference(root, storage, field, arrow_field, chunk)
-    return StripeParts(parts, rows)
+        else:
+            chunk = _Chunk(source, url, group, column, source.row_groups[group].chunks[column.index])
+            parts[field.schema_id], array = _write_reference(root, storage, field, arrow_field, chunk)
+        if place in kept:
+            columns[place] = array
+    return StripeParts(parts, rows), columns
 
 
 def _read_nested(storage: Storage, source: FileMetadata, group: int, name: str) -> pa.Array:
@@ -214,8 +235,8 @@ def _write_native(
 
 def _write_reference(
     root: ArtifactWriter, storage: Storage, field: Field, arrow_field: pa.Field, at: _Chunk
-) -> StripeFieldDescriptor:
-    """Describe a chunk, and write where its pages are."""
+) -> tuple[StripeFieldDescriptor, pa.Array]:
+    """Describe a chunk, and write where its pages are; gives its values, too."""
     chunk, location = at.chunk, at.source.location
     layout = layout_of(at.column, chunk.codec)
     start, end = chunk.offset, chunk.offset + chunk.size_bytes
@@ -229,7 +250,7 @@ def _write_reference(
     described.custom_properties.append(layout_property(layout))
     encoding = DataEncoding()
     encoding.parquet.file_column_refs.append(_reference(root, at, pages, layout))
-    return StripeFieldDescriptor(field=described, encodings=[encoding])
+    return StripeFieldDescriptor(field=described, encodings=[encoding]), array
 
 
 def _decode(

@@ -16,15 +16,19 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from skerry.amudai.encodings.codes import Profile
+from skerry.amudai.indexes.descriptors import Artifact
+from skerry.amudai.indexes.options import Index
 from skerry.amudai.messages import FieldDescriptor, NameValuePair, ShardProperties, StripeProperties
 from skerry.amudai.shard.artifact_writer import ArtifactWriter
 from skerry.amudai.shard.references import encode_url
 from skerry.amudai.shard.schema import Schema
+from skerry.amudai.shard.shard_files import MAGIC_BYTES
 from skerry.amudai.values.any_value import Property, encode_properties
 from skerry.amudai.values.datetimes import EPOCH_TICKS
 from skerry.amudai.values.types import ARROW_SCHEMA_PROPERTY, schema_from_arrow
 from skerry.amudai.writing.directory import StripeParts, finish_root, merge_fields
 from skerry.amudai.writing.field_encoding import FieldOptions
+from skerry.amudai.writing.index_files import IndexFiles, WriteArtifact
 from skerry.amudai.writing.stripes import write_stripe
 from skerry.arguments import check_instance, check_whole_number
 from skerry.errors import SchemaError
@@ -34,12 +38,13 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-__all__ = ["ShardWriter", "WrittenShard", "write_table"]
+__all__ = ["ShardWriter", "WrittenShard", "index_shards", "write_table"]
 
 STRIPE_ROWS: Final = 1 << 20
 STRIPE_BYTES: Final = 128 << 20
 _MAX_STRIPE_BYTES: Final = 1 << 30
 _STRIPE_SUFFIX: Final = ".amudai.stripe"
+_INDEX_SUFFIX: Final = ".amudai.shard"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +59,8 @@ class WrittenShard:
         stripe_files: The files of the stripes, if they have some.
         schema: The shard's schema.
         fields: The descriptors of each node's values in the whole shard, by schema id.
+        metadata_offset: Where the metadata begin in the root file.
+        index_files: The files of the shard's indexes.
     """
 
     location: str
@@ -63,6 +70,8 @@ class WrittenShard:
     stripe_files: tuple[str, ...]
     schema: Schema
     fields: tuple[FieldDescriptor | None, ...]
+    metadata_offset: int
+    index_files: tuple[str, ...] = ()
 
 
 class ShardWriter:
@@ -88,13 +97,15 @@ class ShardWriter:
         field_properties: Custom properties of columns, by column and name.
         created_ticks: Time of creation, in ticks of 100 ns since 0001-01-01; now by default.
         with_arrow_schema: Whether the Arrow schema is stored, so that a reader gets exactly its types.
+        indexes: What is indexed. The files of the indexes are beside the root.
         threads: How many columns are encoded at once; all processors by default.
         overwrite: Whether an existing file is replaced.
         storage: Where to write; by default one made of `options`.
         options: Storage options such as credentials.
 
     Raises:
-        UnsupportedError: A column is of a type that shards cannot hold. Nothing was written then.
+        UnsupportedError: A column is of a type that shards cannot hold, or cannot be indexed. Nothing was written then.
+        NotFoundError: An indexed column does not exist.
         SchemaError: Names are not unique, or an option is out of range.
         AlreadyExistsError: The file exists, and `overwrite` is false.
     """
@@ -114,6 +125,7 @@ class ShardWriter:
         field_properties: Mapping[str, Mapping[str, Any]] | None = None,
         created_ticks: int | None = None,
         with_arrow_schema: bool = True,
+        indexes: Sequence[Index] = (),
         threads: int | None = None,
         overwrite: bool = False,
         storage: Storage | None = None,
@@ -129,6 +141,7 @@ class ShardWriter:
             raise SchemaError(f"stripe_bytes must be at most {_MAX_STRIPE_BYTES}, found {stripe_bytes}")
         self._options = _options_of(schema, profile, field_options or {})
         self._limits = stripe_rows, stripe_bytes
+        self._indexes = IndexFiles(self.shard_schema, indexes)
         self._threads = threads or os.cpu_count() or 1
         self._storage = storage_of(storage, options)
         self._field_properties = _field_pairs(schema, field_properties or {})
@@ -143,6 +156,7 @@ class ShardWriter:
         self._stripes: list[StripeParts] = []
         self._offsets: list[int] = []
         self._files: list[str] = []
+        self._index_files: list[str] = []
         self._result: WrittenShard | None = None
         self._is_closed = False
         self._root = ArtifactWriter(self._storage, self.location, overwrite=overwrite)
@@ -221,7 +235,7 @@ class ShardWriter:
         self._stripe_properties = StripeProperties()
         location, file = self._stripe_file()
         try:
-            stripe = write_stripe(
+            written = write_stripe(
                 file,
                 "" if file is self._root else encode_url(self.location, location),
                 self.shard_schema,
@@ -232,6 +246,8 @@ class ShardWriter:
                 properties=properties,
                 threads=self._threads,
             )
+            first_row = sum(stripe.record_count for stripe in self._stripes)
+            self._indexes.add(len(self._stripes), dict(enumerate(columns)), first_row)
         except BaseException:
             if file is not self._root:
                 file.abort()
@@ -240,7 +256,7 @@ class ShardWriter:
         if file is not self._root:
             file.close()
             self._files.append(location)
-        self._stripes.append(stripe)
+        self._stripes.append(written)
 
     def _stripe_file(self) -> tuple[str, ArtifactWriter]:
         """Where the next stripe's buffers go."""
@@ -264,7 +280,8 @@ class ShardWriter:
         self.end_stripe()
         try:
             fields = merge_fields(self.shard_schema, self._stripes)
-            finish_root(self._root, self.shard_schema, self._stripes, fields, self._properties)
+            indexes = self._indexes.write(index_shards(self._storage, self.location, self._index_files))
+            start = finish_root(self._root, self.shard_schema, self._stripes, fields, self._properties, indexes)
         except BaseException:
             self.abort()
             raise
@@ -277,6 +294,8 @@ class ShardWriter:
             tuple(self._files),
             self.shard_schema,
             tuple(fields),
+            start,
+            tuple(self._index_files),
         )
         return self._result
 
@@ -285,8 +304,9 @@ class ShardWriter:
         if not self._is_closed:
             self._is_closed = True
             self._root.abort()
-            self._storage.delete(self._files)
+            self._storage.delete([*self._files, *self._index_files])
             self._files.clear()
+            self._index_files.clear()
 
     def __enter__(self) -> Self:
         return self
@@ -314,6 +334,7 @@ def write_table(  # noqa: PLR0913  options, by name
     field_properties: Mapping[str, Mapping[str, Any]] | None = None,
     created_ticks: int | None = None,
     with_arrow_schema: bool = True,
+    indexes: Sequence[Index] = (),
     threads: int | None = None,
     overwrite: bool = False,
     storage: Storage | None = None,
@@ -337,6 +358,7 @@ def write_table(  # noqa: PLR0913  options, by name
         field_properties: Custom properties of columns, by column and name.
         created_ticks: Time of creation, in ticks of 100 ns since 0001-01-01; now by default.
         with_arrow_schema: Whether the Arrow schema is stored, so that a reader gets exactly its types.
+        indexes: What is indexed. The files of the indexes are beside the root.
         threads: How many columns are encoded at once; all processors by default.
         overwrite: Whether an existing file is replaced.
         storage: Where to write; by default one made of `options`.
@@ -346,7 +368,8 @@ def write_table(  # noqa: PLR0913  options, by name
         What was written.
 
     Raises:
-        UnsupportedError: A column is of a type that shards cannot hold. Nothing was written then.
+        UnsupportedError: A column is of a type that shards cannot hold, or cannot be indexed. Nothing was written then.
+        NotFoundError: An indexed column does not exist.
         SchemaError: Names are not unique, an option is out of range, or a value cannot be stored exactly.
         AlreadyExistsError: The file exists, and `overwrite` is false.
     """
@@ -364,6 +387,7 @@ def write_table(  # noqa: PLR0913  options, by name
         field_properties=field_properties,
         created_ticks=created_ticks,
         with_arrow_schema=with_arrow_schema,
+        indexes=indexes,
         threads=threads,
         overwrite=overwrite,
         storage=storage,
@@ -372,6 +396,36 @@ def write_table(  # noqa: PLR0913  options, by name
     with writer:
         writer.write(rows)
         return writer.close()
+
+
+def index_shards(storage: Storage, root: str, files: list[str]) -> WriteArtifact:
+    """Make what writes the shards of an index beside a root file.
+
+    Args:
+        storage: Where to write.
+        root: The root file of what is indexed.
+        files: Gets the location of each shard before it is written.
+    """
+
+    def write(name: str, table: pa.Table, profile: Profile) -> Artifact:
+        location = join(parent(root), f"{secrets.randbits(64):x}.{name}{_INDEX_SUFFIX}")
+        files.append(location)
+        writer = ShardWriter(
+            location,
+            table.schema,
+            profile=profile,
+            stripe_rows=max(table.num_rows, 1),
+            stripe_bytes=_MAX_STRIPE_BYTES,
+            with_arrow_schema=False,
+            storage=storage,
+        )
+        with writer:
+            writer.write_table(table)
+            written = writer.close()
+        footer = written.size_bytes - MAGIC_BYTES
+        return Artifact(encode_url(root, location), written.metadata_offset, footer, written.size_bytes)
+
+    return write
 
 
 def _stream(data: Any) -> pa.RecordBatchReader:

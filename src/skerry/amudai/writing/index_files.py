@@ -1,0 +1,144 @@
+"""Writing the indexes of a shard: each collects the values of its columns stripe by stripe, and becomes shards.
+
+Spec: docs/formats/amudai-indexes.md § 2, § 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from skerry.amudai.encodings.codes import Profile
+from skerry.amudai.indexes.collations import Collation
+from skerry.amudai.indexes.descriptors import Artifact, encode_index
+from skerry.amudai.indexes.hash_buckets import build_partitions
+from skerry.amudai.indexes.hash_keys import keys_of_leaf
+from skerry.amudai.indexes.leaves import Leaf, leaves_of_column
+from skerry.amudai.indexes.options import MIN_PARTITIONS, HashIndex, Index, TextIndex, indexed_leaves
+from skerry.amudai.indexes.term_lists import TermLists
+from skerry.amudai.indexes.term_pages import POSITION_SCHEMA, build_pages
+from skerry.amudai.indexes.tokenizers import Tokenizer
+from skerry.amudai.messages import IndexCollection, IndexDescriptor
+from skerry.amudai.shard.schema import Schema
+
+__all__ = ["IndexFiles", "WriteArtifact"]
+
+WriteArtifact = Callable[[str, pa.Table, Profile], Artifact]
+"""Writes a table as a shard whose name ends with some text, in a profile."""
+_PARTITION_KEYS: Final = 1 << 22
+"""Keys that a partition has at most, unless the caller says how many partitions there are."""
+_PROFILE: Final = Profile.SMALL
+"""MinimalCompression of the reference."""
+
+
+class _HashBuilder:
+    def __init__(self, index: HashIndex, schema: Schema) -> None:
+        self._leaves = indexed_leaves(index, schema)
+        self._partitions = index.partitions
+        self._keys: list[npt.NDArray[np.uint64]] = []
+        self._rows: list[npt.NDArray[np.int64]] = []
+
+    def add(self, _stripe: int, leaves: dict[str, Leaf]) -> None:
+        for path in self._leaves:
+            keys, rows = keys_of_leaf(leaves[path])
+            self._keys.append(keys)
+            self._rows.append(rows)
+
+    def write(self, write_artifact: WriteArtifact) -> IndexDescriptor:
+        keys = np.concatenate([np.empty(0, np.uint64), *self._keys])
+        rows = np.concatenate([np.empty(0, np.int64), *self._rows])
+        count = self._partitions or max(MIN_PARTITIONS, 1 << (max(len(keys), 1) // _PARTITION_KEYS).bit_length())
+        artifacts = [
+            write_artifact(f"part{ordinal}", table, Profile.BALANCED)
+            for ordinal, table in enumerate(build_partitions(keys, rows, count))
+        ]
+        return encode_index((node.schema_id for node in self._leaves.values()), artifacts)
+
+
+class _TextBuilder:
+    def __init__(self, index: TextIndex, schema: Schema) -> None:
+        leaves = indexed_leaves(index, schema)
+        ids = {path: leaves[path].schema_id for path in sorted(leaves, key=lambda path: leaves[path].schema_id)}
+        self._ids = ids
+        self._tokenizers = {path: Tokenizer(index.tokenizers[path]) for path in ids}
+        self._collation = Collation(index.collation)
+        self._lists = TermLists(self._collation)
+        self._parts: list[tuple[int, int]] = []
+
+    def add(self, stripe: int, leaves: dict[str, Leaf]) -> None:
+        for path, schema_id in self._ids.items():
+            leaf = leaves[path]
+            self._lists.add(leaf.column.values.cast(pa.large_binary()), leaf.rows, self._tokenizers[path])
+            self._lists.end_part()
+            self._parts.append((stripe, schema_id))
+
+    def write(self, write_artifact: WriteArtifact) -> IndexDescriptor:
+        found = self._lists.finish()
+        artifacts = [
+            write_artifact("terms", build_pages(found, self._parts), _PROFILE),
+            write_artifact("positions", pa.table([pa.array(found.positions)], schema=POSITION_SCHEMA), _PROFILE),
+        ]
+        tokenizers = self._tokenizers.values()
+        return encode_index(self._ids.values(), artifacts, collation=self._collation, tokenizers=tokenizers)
+
+
+class IndexFiles:
+    """The indexes of a shard that is being written.
+
+    Args:
+        schema: The shard's schema.
+        indexes: What is indexed.
+
+    Raises:
+        NotFoundError: A column does not exist.
+        UnsupportedError: A column cannot be indexed so.
+    """
+
+    def __init__(self, schema: Schema, indexes: Sequence[Index]) -> None:
+        self._schema = schema
+        self._builders = [
+            _HashBuilder(index, schema) if isinstance(index, HashIndex) else _TextBuilder(index, schema)
+            for index in indexes
+        ]
+        paths = {path for index in indexes for path in index.columns}
+        self._columns = {
+            place: wanted
+            for place, field in enumerate(schema.fields)
+            if (wanted := {path for path in paths if path == field.name or path.startswith(f"{field.name}.")})
+        }
+
+    @property
+    def columns(self) -> Collection[int]:
+        """The ordinals of columns that are indexed."""
+        return self._columns.keys()
+
+    def add(self, stripe: int, columns: Mapping[int, pa.Array], first_row: int) -> None:
+        """Take in a stripe.
+
+        Args:
+            stripe: Its ordinal.
+            columns: Columns by their ordinals, at least those that are indexed.
+            first_row: The position of its first row in the shard.
+        """
+        leaves = {
+            leaf.path: leaf
+            for place, paths in self._columns.items()
+            for leaf in leaves_of_column(self._schema.fields[place], columns[place], first_row)
+            if leaf.path in paths
+        }
+        for builder in self._builders:
+            builder.add(stripe, leaves)
+
+    def write(self, write_artifact: WriteArtifact) -> IndexCollection | None:
+        """Write the shards of all indexes.
+
+        Returns:
+            Their descriptors; None if there are no indexes.
+        """
+        if not self._builders:
+            return None
+        return IndexCollection(index_descriptors=[builder.write(write_artifact) for builder in self._builders])
