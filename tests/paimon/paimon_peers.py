@@ -47,6 +47,10 @@ class PyPaimon:
         how = {} if overwrite is None else {"overwrite": dict(overwrite)}
         self._call(do="write", path=str(path), data=str(data), **how)
 
+    def catalog(self, options: Mapping[str, str], *commands: Sequence[Any]) -> list[Any]:
+        """What a catalog answers to commands such as `("tables", "ns")`; rows as lists."""
+        return self._call(do="catalog", options=dict(options), commands=list(commands))["found"]
+
     def _call(self, **command: Any) -> dict[str, Any]:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -132,6 +136,15 @@ class JavaPaimon:
         replaced = None if overwrite is None else json.dumps(dict(overwrite))
         changelog_rows = json.dumps(told)
         self._java.write(str(path), branch, f"java-{id(self)}", self._commits, changelog_rows, compaction, replaced)
+
+    def catalog(self, options: Mapping[str, str], *commands: Sequence[Any]) -> list[Any]:
+        """What a catalog answers to commands such as `("tables", "ns")`; rows as `read` gives them."""
+        text = self._java.catalog(json.dumps(dict(options)), json.dumps(list(commands)))
+        found = [json.loads(line) for line in text.splitlines()]
+        for number, command in enumerate(commands):
+            if command[0] == "read":
+                found[number] = [json.loads(line)[1:] for line in found[number].splitlines()]
+        return found
 
     def statistics(self, path: str | Path) -> dict[str, Any] | None:
         text = self._java.statistics(str(path))

@@ -17,6 +17,7 @@ from skerry.paimon.evolution import schema_evolution
 from skerry.paimon.evolution.schema_draft import SchemaDraft
 from skerry.paimon.evolution.schema_evolution import ChangeOptions, ChangeSchema, commit_schema
 from skerry.paimon.evolution.type_widening import is_wider
+from skerry.paimon.metadata import authority
 from skerry.paimon.metadata.creation import create_table, first_schema
 from skerry.paimon.metadata.schema import TableSchema
 from skerry.paimon.metadata.schemas import create_schema, schema_ids
@@ -234,7 +235,7 @@ def test_a_race_that_is_lost_for_good_is_a_conflict(state: PaimonState, monkeypa
         create_schema(storage, paths, replace(schema, fields=state.schema.fields, id=schema.id))
         raise ConflictError("another writer was first")
 
-    monkeypatch.setattr(schema_evolution, "create_schema", always_late)
+    monkeypatch.setattr(authority, "create_schema", always_late)
     monkeypatch.setattr(schema_evolution, "_MAX_WAIT_S", 0.0)
     with pytest.raises(ConflictError):
         change(state, lambda draft: draft.add("x", "INT", None, False, None))

@@ -65,6 +65,8 @@ def test_nobody_cleans_up_by_hand_after_an_unknown_outcome():
         "iceberg/jobs/compact.py": "goes on with other groups",
         "iceberg/jobs/relocate.py": "reads it back",
         "paimon/jobs/once.py": "a mark that is restored",
+        "catalog/paimon_jdbc.py": "leaves the folder where it may belong",
+        "paimon/catalogs/jdbc_lock.py": "of a lock, before anything is published",
         "paimon/jobs/compact.py": "goes on with other buckets",
         "table/owned_files.py": "the one place",
     }

@@ -35,6 +35,7 @@ EMBEDDED_NAME = "skerry"
 PAIMON_WAREHOUSE = "paimon.warehouse"
 
 _KEY_MANAGEMENT = "encryption.key-management"
+_PAIMON = "paimon+"
 _SQL_SCHEMES = ("sqlite", "postgresql", "mysql")
 _OBJECT_STORES = ("memory", "s3", "s3a", "gs", "gcs", "abfs", "abfss", "az")
 
@@ -57,6 +58,7 @@ def connect(
             - the name of a catalog in PyIceberg's configuration (`.pyiceberg.yaml`, `PYICEBERG_CATALOG__…`);
             - `rest+https://host/path` or `rest+http://…`: an Iceberg REST catalog;
             - `sqlite:///file`, `postgresql://…`: a SQL catalog; give `warehouse=` too;
+            - `paimon+sqlite:///file`, `paimon+postgresql://…`: Paimon's JDBC catalog; give `warehouse=` too;
             - `s3://…`, `gs://…`, `abfs://…`: a folder of Paimon tables; Iceberg tables need one of the catalogs above.
         create: Whether to create a warehouse folder that does not exist.
         allowed_locations: Folders outside of tables' own locations from which their files may be read:
@@ -117,6 +119,8 @@ def _connect_uri(text: str, scheme: str, options: dict[str, Any]) -> Catalog:
         if "warehouse" not in options:
             raise SkerryError(f"a SQL catalog needs a warehouse folder: connect({redact(text)!r}, warehouse='…')")
         return _open(options.pop("name", EMBEDDED_NAME), {"type": "sql", "uri": text, **options})
+    if scheme.startswith(_PAIMON):
+        return _connect_paimon(text.removeprefix(_PAIMON), options)
     if scheme in _OBJECT_STORES:
         warehouse = {**options, "warehouse": text}
         return Catalog(EMBEDDED_NAME, warehouse, None, PaimonTables(text, options))
@@ -124,6 +128,21 @@ def _connect_uri(text: str, scheme: str, options: dict[str, Any]) -> Catalog:
         f"cannot connect to {redact(text)}: expected a folder, a configured name, or a URI that begins with "
         "rest+https://, rest+http://, sqlite:// or postgresql://"
     )
+
+
+def _connect_paimon(uri: str, options: dict[str, Any]) -> Catalog:
+    """A catalog that keeps Paimon tables only, and that Paimon's other engines share."""
+    if uri.partition("://")[0].partition("+")[0].lower() not in _SQL_SCHEMES:
+        raise UnsupportedError(
+            f"cannot connect to {redact(_PAIMON + uri)}: expected paimon+sqlite:// or paimon+postgresql://"
+        )
+    if "warehouse" not in options:
+        raise SkerryError(f"a JDBC catalog needs a warehouse folder: connect({redact(_PAIMON + uri)!r}, warehouse='…')")
+    from skerry.catalog.paimon_jdbc import JdbcPaimonTables
+
+    name = options.pop("name", EMBEDDED_NAME)
+    options["warehouse"] = absolute(options["warehouse"])
+    return Catalog(name, {"uri": uri, **options}, None, JdbcPaimonTables(uri, options))
 
 
 def _connect_folder(text: str, options: dict[str, Any], *, create: bool) -> Catalog:

@@ -116,6 +116,10 @@ class PaimonTables:
         """Move a table's folder."""
         if not self.exists(name):
             raise NotFoundError(f"no Paimon table {name!r}")
+        self._move(name, to)
+
+    def _move(self, name: str, to: str) -> None:
+        """Move a table's folder."""
         source, target = self.location(name), self.location(to)
         old, new = local_path(source), local_path(target)
         if old is None or new is None:
@@ -130,13 +134,17 @@ class PaimonTables:
             raise StorageError(f"the table's folder cannot be moved: {error.strerror}", location=source) from error
 
     def drop(self, name: str, *, purge: bool) -> None:
-        """Delete a table's folder or what is left of it, schemas first, so that it disappears at once for readers."""
-        from skerry.paimon.metadata.paths import TablePaths
-
+        """Delete a table's folder or what is left of it."""
         if not self.exists(name) and not self.has_remains(name):
             raise NotFoundError(f"no Paimon table {name!r}")
         if not purge:
             raise SchemaError("a Paimon table is its folder: purge=True drops it with its files", location=name)
+        self._delete(name)
+
+    def _delete(self, name: str) -> None:
+        """Delete a table's folder, schemas first, so that it disappears at once for readers."""
+        from skerry.paimon.metadata.paths import TablePaths
+
         location = self.location(name)
         schemas = [file.location for file in self.storage.list_folder(TablePaths(location).schemas).files]
         try:

@@ -118,7 +118,7 @@ def _write_unless_there(base: PaimonState, location: str, data: bytes, files: Ow
 def _write_rows(base: PaimonState, rows: FirstRows, files: OwnedFiles) -> PaimonState:
     """Write the first snapshot; it belongs to no table until there is a schema."""
     layout = WriteLayout(base.name, base.location, base.storage, base.schema)
-    target = PaimonTarget(base.storage, base.location, base.branch, base.name)
+    target = PaimonTarget(base, base.branch)
     index = change_vectors(layout, (), rows.deleted, owned=files)
     change = TableChange(
         CommitKind.OVERWRITE if index else CommitKind.APPEND,

@@ -7,7 +7,7 @@ from contextlib import suppress
 from skerry.errors import AlreadyExistsError, ConflictError
 from skerry.paimon.metadata.schemas import schema_ids
 from skerry.paimon.metadata.snapshots import snapshot_ids
-from skerry.paimon.metadata.state import PaimonState, load_state
+from skerry.paimon.metadata.state import PaimonState
 
 __all__ = ["MetadataRemoval"]
 
@@ -33,7 +33,7 @@ class MetadataRemoval:
             NotFoundError: The table is gone.
         """
         state = self._state
-        now = load_state(state.storage, state.location, table=state.name)
+        now = state.newest()
         before, after = ((one.schema.id, one.snapshot.id if one.snapshot is not None else 0) for one in (state, now))
         if before != after:
             raise ConflictError(

@@ -29,11 +29,10 @@ from skerry.paimon.manifests.manifest_list import ManifestFileMeta, encode_manif
 from skerry.paimon.manifests.merging import ManifestSizes, cancelled_entries, plan_merging
 from skerry.paimon.manifests.metadata_file import MetadataEncoding
 from skerry.paimon.metadata.snapshot import CommitKind, Snapshot, decode_snapshot, encode_snapshot
-from skerry.paimon.metadata.snapshots import find_snapshot, snapshot_ids, write_hint
-from skerry.paimon.metadata.state import PaimonState, load_state
+from skerry.paimon.metadata.snapshots import find_snapshot, snapshot_ids
+from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.operations.change import IndexChange, TableChange
 from skerry.paimon.statistics.published import stage_statistics
-from skerry.storage import Storage
 from skerry.table.commit import NotPublishedError, RetryPolicy
 from skerry.table.owned_files import OwnedFiles, after_publish
 
@@ -96,20 +95,17 @@ class PaimonTarget:
     """A branch of a Paimon table as the commit loop sees it.
 
     Args:
-        storage: Access to the table.
-        location: Its folder.
+        known: Any state of the table.
         branch: The branch.
-        name: The table's name, for messages.
 
     Attributes:
         newest: The newest state that was loaded or published; None before.
     """
 
-    def __init__(self, storage: Storage, location: str, branch: str, name: str) -> None:
-        self.storage = storage
-        self._location = location
+    def __init__(self, known: PaimonState, branch: str) -> None:
+        self.storage = known.storage
+        self._known = known
         self._branch = branch
-        self._name = name
         self.newest: PaimonState | None = None
 
     def load(self) -> PaimonState:
@@ -118,7 +114,7 @@ class PaimonTarget:
         Raises:
             NotFoundError: The table or branch does not exist.
         """
-        self.newest = load_state(self.storage, self._location, branch=self._branch, table=self._name)
+        self.newest = self._known.newest(self._branch)
         return self.newest
 
     def stage(self, base: PaimonState, change: TableChange, files: OwnedFiles) -> StagedCommit:
@@ -133,7 +129,7 @@ class PaimonTarget:
         """Create the snapshot file, and classify the outcome: committed, conflict, refused, unknown."""
         base, snapshot = staged.base, staged.snapshot
         try:
-            base.storage.write(base.paths.snapshot(snapshot.id), encode_snapshot(snapshot))
+            base.authority.create_snapshot(base.storage, base.paths, snapshot, base.snapshot)
         except AlreadyExistsError as error:
             # A store that lost the answer to a request repeats it, and then finds its own file.
             if self.find_published(staged) is None:
@@ -152,7 +148,7 @@ class PaimonTarget:
         else:
             _check_succession(staged)
         with after_publish("the hint at the newest snapshot"):  # it saves others a listing, and may be wrong
-            write_hint(base.storage, base.paths, snapshot.id)
+            base.authority.note_newest(base.storage, base.paths, snapshot.id)
         self.newest = replace(base, snapshot=snapshot)
         return self.newest
 

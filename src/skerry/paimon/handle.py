@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from skerry.paimon.change_request import ChangeRequest
 from skerry.paimon.commit import PaimonTarget, retry_policy
+from skerry.paimon.metadata.authority import FILES, Authority
 from skerry.paimon.metadata.creation import create_table, first_schema
 from skerry.paimon.metadata.fallback_branch import fallback_state
 from skerry.paimon.metadata.paths import MAIN_BRANCH
@@ -68,13 +69,19 @@ class PaimonHandle(TableRefs):
         return cls(create_table(storage, location, made, name=name or folder_name(location)))
 
     @classmethod
-    def open(cls, storage: Storage, location: str, *, name: str | None = None) -> Self:
+    def open(cls, storage: Storage, location: str, *, name: str | None = None, authority: Authority = FILES) -> Self:
         """Load a table.
+
+        Args:
+            storage: Access to its files.
+            location: Its folder.
+            name: Its name, for messages; the folder's if None.
+            authority: Who decides which snapshot or schema comes next.
 
         Raises:
             NotFoundError: It does not exist.
         """
-        return cls(load_state(storage, location, table=name))
+        return cls(load_state(storage, location, table=name, authority=authority))
 
     def commit(self, operation: Operation[PaimonState, TableChange], *, ref: str = MAIN_BRANCH) -> PaimonState:
         """Commit an operation through the one commit loop.
@@ -114,7 +121,7 @@ class PaimonHandle(TableRefs):
     def _target(self, ref: str) -> PaimonTarget:
         if ref != MAIN_BRANCH:
             self.check_branch(ref)
-        return PaimonTarget(self.state.storage, self.state.location, ref, self.state.name)
+        return PaimonTarget(self.state, ref)
 
     @property
     def version(self) -> str:

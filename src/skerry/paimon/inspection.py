@@ -25,7 +25,7 @@ from skerry.paimon.metadata.branches import branch_names
 from skerry.paimon.metadata.paths import MAIN_BRANCH
 from skerry.paimon.metadata.snapshot import Snapshot, decode_object
 from skerry.paimon.metadata.snapshots import find_snapshot, snapshot_ids
-from skerry.paimon.metadata.state import PaimonState, load_state
+from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.metadata.tags import read_tags
 from skerry.paimon.metadata.time_travel import state_at_ref, state_at_snapshot
 from skerry.paimon.planning.entry_columns import live_rows
@@ -366,7 +366,7 @@ class PaimonInspect(Inspect):
         parts = [self.schema("all_files").empty_table().select(wanted)]
         storage, paths = self._state.storage, self._state.paths
         for branch in (MAIN_BRANCH, *branch_names(storage, paths)):
-            own = self._state if branch == MAIN_BRANCH else load_state(storage, self._state.location, branch=branch)
+            own = self._state if branch == MAIN_BRANCH else self._state.newest(branch)
             found = [find_snapshot(storage, own.paths, number) for number in snapshot_ids(storage, own.paths)]
             runs = [
                 [one for one in found if one is not None],

@@ -16,7 +16,7 @@ from skerry.paimon.metadata.paths import MAIN_BRANCH
 from skerry.paimon.metadata.published_file import several_files
 from skerry.paimon.metadata.snapshot import Snapshot
 from skerry.paimon.metadata.snapshots import find_snapshot, read_snapshot, snapshot_ids, write_hint
-from skerry.paimon.metadata.state import PaimonState, load_state
+from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.metadata.time_travel import state_as_of, state_at_ref, state_at_snapshot
 from skerry.paimon.writing.bucket_states import BucketStates
 from skerry.storage import is_within
@@ -43,7 +43,7 @@ class TableRefs:
 
     def refresh(self) -> PaimonState:
         """Load the newest state."""
-        self.state = load_state(self.state.storage, self.state.location, table=self.state.name)
+        self.state = self.state.newest(MAIN_BRANCH)
         return self.state
 
     def branch_state(self, ref: str = MAIN_BRANCH) -> PaimonState:
@@ -56,7 +56,7 @@ class TableRefs:
         if ref == MAIN_BRANCH:
             return self.refresh()
         self.check_branch(ref)
-        return load_state(self.state.storage, self.state.location, branch=ref, table=self.state.name)
+        return self.state.newest(ref)
 
     def check_branch(self, ref: str) -> None:
         """Refuse a name that is not a branch.
@@ -101,7 +101,7 @@ class TableRefs:
         found = [Ref(MAIN_BRANCH, "branch", newest.id if newest is not None else None)]
         others = []
         for name in branches.branch_names(storage, paths):
-            tip = load_state(storage, self.state.location, branch=name).snapshot
+            tip = self.state.newest(name).snapshot
             others.append(Ref(name, "branch", tip.id if tip is not None else None))
         for tag in tags.read_tags(storage, paths):
             others.append(Ref(tag.name, "tag", tag.snapshot.id, tag.time_retained))

@@ -11,6 +11,10 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import org.apache.paimon.catalog.Catalog;
+import org.apache.paimon.catalog.CatalogContext;
+import org.apache.paimon.catalog.CatalogFactory;
+import org.apache.paimon.catalog.Identifier;
 import org.apache.paimon.data.BinaryString;
 import org.apache.paimon.data.Blob;
 import org.apache.paimon.data.BlobData;
@@ -35,6 +39,8 @@ import org.apache.paimon.reader.RecordReader;
 import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.JsonNode;
 import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.ObjectMapper;
 import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.node.ArrayNode;
+import org.apache.paimon.schema.Schema;
+import org.apache.paimon.schema.SchemaChange;
 import org.apache.paimon.table.BucketMode;
 import org.apache.paimon.table.FileStoreTable;
 import org.apache.paimon.table.FileStoreTableFactory;
@@ -147,7 +153,10 @@ public class JavaPaimon {
 
     /** Commit rows: a JSON list of [kind, [values]]. compaction: null, "some" or "full". */
     public void write(String path, String branch, String user, long identifier, String rows, String compaction, String overwrite) throws Exception {
-        FileStoreTable table = table(path, branch, "{}");
+        write(table(path, branch, "{}"), user, identifier, rows, compaction, overwrite);
+    }
+
+    private void write(FileStoreTable table, String user, long identifier, String rows, String compaction, String overwrite) throws Exception {
         RowType type = table.rowType();
         TableWriteImpl write = table.newWrite(user);
         write.withIOManager(IOManager.create(folder));
@@ -187,6 +196,41 @@ public class JavaPaimon {
             if (seen.add(Base64.getEncoder().encodeToString(entry.partition().toBytes()) + entry.bucket()) && entry.bucket() >= 0)
                 write.compact(entry.partition(), entry.bucket(), full);
         }
+    }
+
+    /** What a catalog answers to commands, a JSON list of lists: what to do, and what with. One JSON value a line. */
+    public String catalog(String options, String commands) throws Exception {
+        Catalog catalog = CatalogFactory.createCatalog(CatalogContext.create(new Options(options(options))));
+        StringBuilder lines = new StringBuilder();
+        try {
+            Iterator wanted = json.readTree(commands).elements();
+            while (wanted.hasNext()) {
+                JsonNode one = (JsonNode) wanted.next();
+                String verb = at(one, 0).asText();
+                String database = one.size() > 1 ? at(one, 1).asText() : null;
+                Identifier name = one.size() > 2 ? Identifier.create(database, at(one, 2).asText()) : null;
+                Object found = null;
+                if (verb.equals("databases")) found = catalog.listDatabases();
+                else if (verb.equals("tables")) found = catalog.listTables(database);
+                else if (verb.equals("create database")) catalog.createDatabase(database, false);
+                else if (verb.equals("create")) catalog.createTable(name, Schema.newBuilder().column("id", DataTypes.BIGINT().notNull()).column("name", DataTypes.STRING()).primaryKey(new String[] {"id"}).option("bucket", "2").build(), false);
+                else if (verb.equals("rename")) catalog.renameTable(name, Identifier.create(at(one, 3).asText(), at(one, 4).asText()), false);
+                else if (verb.equals("drop")) catalog.dropTable(name, false);
+                else if (verb.equals("set")) catalog.alterTable(name, java.util.Collections.singletonList(SchemaChange.setOption(at(one, 3).asText(), at(one, 4).asText())), false);
+                else if (verb.equals("write")) write((FileStoreTable) catalog.getTable(name), "java", System.nanoTime(), at(one, 3).toString(), null, null);
+                else if (verb.equals("read")) {
+                    FileStoreTable table = (FileStoreTable) catalog.getTable(name);
+                    ReadBuilder builder = table.newReadBuilder();
+                    StringBuilder rows = new StringBuilder();
+                    rows(builder.newRead().withIOManager(IOManager.create(folder)), builder.newScan().plan().splits(), table.rowType(), rows, null);
+                    found = rows.toString();
+                } else throw new IllegalArgumentException(verb);
+                lines.append(json.writeValueAsString(found)).append('\n');
+            }
+        } finally {
+            catalog.close();
+        }
+        return lines.toString();
     }
 
     /** The statistics of the newest snapshot as JSON; null if there are none. */

@@ -5,7 +5,9 @@ import sys
 import traceback
 
 import pyarrow as pa
+from pypaimon import CatalogFactory, Schema
 from pypaimon.common.identifier import Identifier
+from pypaimon.schema.schema_change import SchemaChange
 from pypaimon.schema.schema_manager import SchemaManager
 from pypaimon.table.file_store_table import FileStoreTable
 
@@ -41,7 +43,53 @@ def write(command):
     return {}
 
 
-COMMANDS = {"read": read, "write": write}
+def run_command(catalog, verb, database=None, table=None, *more):
+    name = f"{database}.{table}"
+    match verb:
+        case "databases":
+            return catalog.list_databases()
+        case "tables":
+            return catalog.list_tables(database)
+        case "create database":
+            catalog.create_database(database, False)
+        case "create":
+            columns = pa.schema([pa.field("id", pa.int64(), nullable=False), ("name", pa.string())])
+            made = Schema.from_pyarrow_schema(columns, primary_keys=["id"], options={"bucket": "2"})
+            catalog.create_table(name, made, False)
+        case "rename":
+            catalog.rename_table(name, ".".join(more))
+        case "drop":
+            catalog.drop_table(name, False)
+        case "set":
+            catalog.alter_table(name, [SchemaChange.set_option(*more)])
+        case "write":
+            rows = [row for _, row in more[0]]
+            columns = pa.schema([pa.field("id", pa.int64(), nullable=False), ("name", pa.string())])
+            builder = catalog.get_table(name).new_batch_write_builder()
+            writer, commit = builder.new_write(), builder.new_commit()
+            writer.write_arrow(pa.table([list(column) for column in zip(*rows, strict=True)], schema=columns))
+            commit.commit(writer.prepare_commit())
+            writer.close()
+            commit.close()
+        case "read":
+            builder = catalog.get_table(name).new_read_builder()
+            rows = builder.new_read().to_arrow(builder.new_scan().plan().splits())
+            return [list(row.values()) for row in rows.to_pylist()]
+        case _:
+            raise ValueError(verb)
+    return None
+
+
+def run_catalog(command):
+    catalog = CatalogFactory.create(command["options"])
+    try:
+        return {"found": [run_command(catalog, *one) for one in command["commands"]]}
+    finally:
+        if hasattr(catalog, "close"):
+            catalog.close()
+
+
+COMMANDS = {"read": read, "write": write, "catalog": run_catalog}
 
 
 def main():

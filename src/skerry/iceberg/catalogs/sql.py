@@ -30,10 +30,10 @@ from skerry.iceberg.catalogs.metadata_files import (
     read_metadata,
     write_metadata,
 )
-from skerry.iceberg.catalogs.sending import Sending
 from skerry.iceberg.catalogs.sql_tables import NewLocation, SqlTables, open_tables
 from skerry.storage import Storage, join
 from skerry.table.owned_files import owned_files
+from skerry.table.sending import Sending
 
 if TYPE_CHECKING:
     from skerry.iceberg.metadata.requirements import TableRequirement

@@ -8,11 +8,11 @@ from __future__ import annotations
 from skerry.errors import ConflictError, NotFoundError
 from skerry.iceberg.catalogs.base import CatalogView, Identifier, NewView
 from skerry.iceberg.catalogs.metadata_files import metadata_name
-from skerry.iceberg.catalogs.sending import Sending
 from skerry.iceberg.catalogs.sql_tables import NewLocation, SqlTables
 from skerry.iceberg.metadata.view_metadata import ViewMetadata, decode_view, encode_view
 from skerry.storage import Storage, join
 from skerry.table.owned_files import owned_files
+from skerry.table.sending import Sending
 
 __all__ = ["create_view", "load_view", "replace_view"]
 

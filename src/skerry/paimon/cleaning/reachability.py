@@ -22,7 +22,7 @@ from skerry.paimon.metadata.changelogs import changelog_ids, read_changelog
 from skerry.paimon.metadata.paths import MAIN_BRANCH
 from skerry.paimon.metadata.snapshot import Snapshot
 from skerry.paimon.metadata.snapshots import find_snapshot, snapshot_ids
-from skerry.paimon.metadata.state import PaimonState, load_state
+from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.metadata.tags import read_tags
 from skerry.paimon.statistics.samples import statistics_location
 from skerry.paimon.writing.layout import WriteLayout
@@ -153,7 +153,7 @@ def kept_snapshots(state: PaimonState, gone: Iterable[int] = ()) -> list[list[Sn
     runs: list[list[Snapshot]] = []
     branches = [MAIN_BRANCH, *branch_names(state.storage, state.paths)]
     for branch in branches:
-        own = state if branch == state.branch else load_state(state.storage, state.location, branch=branch)
+        own = state if branch == state.branch else state.newest(branch)
         ids = [number for number in snapshot_ids(own.storage, own.paths) if own is not state or number not in expired]
         found = [find_snapshot(own.storage, own.paths, number) for number in ids]
         runs.append([snapshot for snapshot in found if snapshot is not None])

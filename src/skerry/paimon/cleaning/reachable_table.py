@@ -14,7 +14,7 @@ from skerry.paimon.cleaning.reachability import MetadataReader, kept_changelogs,
 from skerry.paimon.metadata.branches import branch_folder_names, branch_names, on_branch
 from skerry.paimon.metadata.paths import MAIN_BRANCH, TablePaths
 from skerry.paimon.metadata.schemas import schema_ids
-from skerry.paimon.metadata.state import PaimonState, load_state
+from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.metadata.stream_marks import marks_folder
 from skerry.storage import FileStatus, Storage, file_key, name
 from skerry.table.reachability import FileKey, TableKind
@@ -78,7 +78,7 @@ class ReachablePaimonTable:
         Raises:
             NotFoundError: The table no longer exists.
         """
-        self._state = load_state(self.storage, self.location, table=self.name)
+        self._state = self._state.newest(MAIN_BRANCH)
         found = sorted((file.location, file.size_bytes, file.modified.timestamp()) for file in self._metadata_files())
         return repr(found)
 

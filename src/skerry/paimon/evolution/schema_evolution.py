@@ -19,8 +19,7 @@ from skerry.paimon.evolution.schema_draft import SchemaDraft
 from skerry.paimon.metadata.option_values import parse_bool, parse_int, parse_list
 from skerry.paimon.metadata.options import FileFormat
 from skerry.paimon.metadata.schema import TableSchema
-from skerry.paimon.metadata.schemas import create_schema
-from skerry.paimon.metadata.state import PaimonState, load_state
+from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.metadata.validation import check_options, check_schema
 from skerry.table.rows.schema import nearest
 from skerry.table.statistics.column_statistics import COLUMNS_PROPERTY
@@ -154,12 +153,12 @@ def commit_schema(state: PaimonState, change: SchemaChange) -> PaimonState:
         SchemaError: The change does not fit the schema as it is now.
     """
     for attempt in range(_ATTEMPTS):
-        base = load_state(state.storage, state.location, branch=state.branch, table=state.name)
+        base = state.newest()
         after = change.apply(base)
         if after is None:
             return base
         try:
-            create_schema(base.storage, base.paths, after)
+            base.authority.create_schema(base.storage, base.paths, after, base.schema)
         except ConflictError:
             if attempt + 1 == _ATTEMPTS:
                 raise

@@ -15,7 +15,6 @@ from dataclasses import replace
 from skerry.errors import CommitUnknownError, SkerryError
 from skerry.paimon.change_request import ChangeRequest
 from skerry.paimon.commit import PaimonTarget, StagedCommit
-from skerry.paimon.metadata.paths import MAIN_BRANCH
 from skerry.paimon.metadata.snapshots import earliest_id
 from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.metadata.stream_marks import (
@@ -137,7 +136,7 @@ class _OnceTarget(PaimonTarget):
     """A branch in which every commit is committed as one batch of a stream."""
 
     def __init__(self, target: PaimonTarget, state: PaimonState, mark: StreamMark) -> None:
-        super().__init__(target.storage, state.location, state.branch or MAIN_BRANCH, state.name)
+        super().__init__(state, state.branch)
         self._commit_id = _commit_id(mark)
         self._after = mark.after
 

@@ -14,7 +14,7 @@ from skerry.paimon.metadata.branches import branch_names
 from skerry.paimon.metadata.file_names import checked_name
 from skerry.paimon.metadata.options import FALLBACK_BRANCH
 from skerry.paimon.metadata.snapshots import snapshot_at_time
-from skerry.paimon.metadata.state import PaimonState, load_state
+from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.metadata.tags import find_tag
 from skerry.paimon.values.types import DataField
 from skerry.table.rows.schema import nearest
@@ -38,7 +38,7 @@ def fallback_state(state: PaimonState) -> PaimonState | None:
     if branch is None or branch == state.branch:
         return None
     try:
-        return load_state(state.storage, state.location, branch=checked_name(branch, "branch"), table=state.name)
+        return state.newest(checked_name(branch, "branch"))
     except NotFoundError:
         known = branch_names(state.storage, state.paths)
         raise NotFoundError(

@@ -7,12 +7,12 @@ from functools import cached_property
 
 import pyarrow as pa
 
+from skerry.paimon.metadata.authority import FILES, Authority
 from skerry.paimon.metadata.options import CoreOptions
 from skerry.paimon.metadata.paths import MAIN_BRANCH, TablePaths
 from skerry.paimon.metadata.schema import TableSchema
 from skerry.paimon.metadata.schemas import latest_schema, read_schema
 from skerry.paimon.metadata.snapshot import Snapshot
-from skerry.paimon.metadata.snapshots import latest_snapshot
 from skerry.storage import Storage, name
 
 __all__ = ["PaimonState", "load_state"]
@@ -29,6 +29,7 @@ class PaimonState:
         schema: The newest schema, which may be newer than the snapshot.
         snapshot: The newest snapshot; None before the first commit.
         branch: The branch.
+        authority: Who decides which snapshot or schema comes next.
     """
 
     name: str
@@ -37,6 +38,7 @@ class PaimonState:
     schema: TableSchema
     snapshot: Snapshot | None
     branch: str = MAIN_BRANCH
+    authority: Authority = field(default=FILES, repr=False, compare=False)
 
     @cached_property
     def options(self) -> CoreOptions:
@@ -81,6 +83,21 @@ class PaimonState:
     def _schemas(self) -> dict[int, TableSchema]:
         return {self.schema.id: self.schema}
 
+    def newest(self, branch: str | None = None) -> PaimonState:
+        """The newest state of a branch, of this one if None.
+
+        Raises:
+            NotFoundError: The table or branch does not exist.
+            FormatError: The schema or snapshot file is corrupt.
+        """
+        return load_state(
+            self.storage,
+            self.location,
+            branch=self.branch if branch is None else branch,
+            table=self.name,
+            authority=self.authority,
+        )
+
     def at(self, snapshot: Snapshot) -> PaimonState:
         """The state at a snapshot of this branch: with the schema that was the newest then."""
         state = replace(self, snapshot=snapshot, schema=self.schema_by_id(snapshot.schema_id))
@@ -88,7 +105,14 @@ class PaimonState:
         return state
 
 
-def load_state(storage: Storage, location: str, *, branch: str = MAIN_BRANCH, table: str | None = None) -> PaimonState:
+def load_state(
+    storage: Storage,
+    location: str,
+    *,
+    branch: str = MAIN_BRANCH,
+    table: str | None = None,
+    authority: Authority = FILES,
+) -> PaimonState:
     """Load the newest state of a branch.
 
     Args:
@@ -96,6 +120,7 @@ def load_state(storage: Storage, location: str, *, branch: str = MAIN_BRANCH, ta
         location: The table's folder.
         branch: The branch.
         table: The table's name; that of its folder if None.
+        authority: Who decides which snapshot or schema comes next.
 
     Raises:
         NotFoundError: The table or branch does not exist.
@@ -104,4 +129,5 @@ def load_state(storage: Storage, location: str, *, branch: str = MAIN_BRANCH, ta
     """
     paths = TablePaths(location, branch)
     schema = latest_schema(storage, paths)
-    return PaimonState(table or name(location), location, storage, schema, latest_snapshot(storage, paths), branch)
+    newest = authority.latest_snapshot(storage, paths)
+    return PaimonState(table or name(location), location, storage, schema, newest, branch, authority)

@@ -11,7 +11,7 @@ from skerry.errors import NotFoundError
 from skerry.paimon.metadata.branches import branch_names
 from skerry.paimon.metadata.paths import MAIN_BRANCH
 from skerry.paimon.metadata.snapshots import find_snapshot, read_snapshot, snapshot_at_time
-from skerry.paimon.metadata.state import PaimonState, load_state
+from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.metadata.tags import find_tag, read_tag, tag_names
 from skerry.table.history import in_utc
 from skerry.table.rows.schema import nearest
@@ -65,10 +65,10 @@ def state_at_ref(state: PaimonState, ref: str) -> PaimonState:
     if ref == state.branch:
         return state
     if ref == MAIN_BRANCH:
-        return load_state(state.storage, state.location, table=state.name)
+        return state.newest(MAIN_BRANCH)
     branches = branch_names(state.storage, state.paths)
     if ref in branches:
-        return load_state(state.storage, state.location, branch=ref, table=state.name)
+        return state.newest(ref)
     tags = tag_names(state.storage, state.paths)
     if ref not in tags:
         raise NotFoundError(

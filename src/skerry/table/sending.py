@@ -1,4 +1,4 @@
-"""The moment from which a metadata file may be named by its catalog."""
+"""The moment from which a file may be named by its catalog."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _WITHOUT_EFFECT: Final = (AlreadyExistsError, CatalogLockedError, ConflictError,
 
 
 class Sending:
-    """A change to the database that names a metadata file: once it is sent, the file is kept unless it failed.
+    """A change to the database that names a file: once it is sent, the file is kept unless it failed.
 
     Args:
         files: Owns the file.

@@ -1,0 +1,1 @@
+"""Catalogs of Paimon tables that other programs share: Paimon's JDBC catalog and its REST catalog."""

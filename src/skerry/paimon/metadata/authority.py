@@ -1,0 +1,74 @@
+"""Who decides which snapshot or schema of a table comes next.
+
+Usually whoever creates the next file first. Catalogs that other programs coordinate commits through have an authority
+of their own: a lock around the same step, or a server that takes it.
+
+Spec: docs/formats/paimon.md § 4; Paimon spec, Snapshot; Paimon Java, `SnapshotCommit`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from skerry.paimon.metadata.paths import TablePaths
+from skerry.paimon.metadata.schema import TableSchema
+from skerry.paimon.metadata.schemas import create_schema
+from skerry.paimon.metadata.snapshot import Snapshot, encode_snapshot
+from skerry.paimon.metadata.snapshots import latest_snapshot, write_hint
+from skerry.storage import Storage
+
+__all__ = ["FILES", "Authority"]
+
+
+class Authority:
+    """The first one to create a file of a number owns it; picklable, since commits may happen in other processes."""
+
+    def create_snapshot(self, storage: Storage, paths: TablePaths, snapshot: Snapshot, base: Snapshot | None) -> None:
+        """Publish a snapshot.
+
+        Args:
+            storage: Access to the table's files.
+            paths: Their locations.
+            snapshot: The snapshot; all files that it names are written.
+            base: The one before it.
+
+        Raises:
+            AccessDeniedError: It may not be published; whether it was must be looked up.
+            AlreadyExistsError: There is a snapshot of that number, possibly this one.
+            StorageError: It may or may not have been published.
+        """
+        storage.write(paths.snapshot(snapshot.id), encode_snapshot(snapshot))
+
+    def note_newest(self, storage: Storage, paths: TablePaths, snapshot_id: int) -> None:
+        """Leave a hint at the newest snapshot, which saves others a listing, and may be wrong."""
+        write_hint(storage, paths, snapshot_id)
+
+    def create_schema(
+        self, storage: Storage, paths: TablePaths, schema: TableSchema, base: TableSchema | None = None
+    ) -> None:
+        """Publish a schema.
+
+        Args:
+            storage: Access to the table's files.
+            paths: Their locations.
+            schema: The schema.
+            base: The one before it; None for the first.
+
+        Raises:
+            CommitUnknownError: It may or may not have been added.
+            ConflictError: A schema of that number exists.
+        """
+        create_schema(storage, paths, schema)
+
+    def latest_snapshot(self, storage: Storage, paths: TablePaths) -> Snapshot | None:
+        """The newest snapshot of a branch; None if there is none.
+
+        Raises:
+            FormatError: It is corrupt.
+            UnsupportedError: Its version or kind is unknown.
+        """
+        return latest_snapshot(storage, paths)
+
+
+FILES: Final = Authority()
+"""The authority of tables that no catalog coordinates."""
