@@ -146,6 +146,10 @@ class JavaPaimon:
                 found[number] = [json.loads(line)[1:] for line in found[number].splitlines()]
         return found
 
+    def join(self, path: str | Path) -> None:
+        """Compact all files of each partition of an append table into one."""
+        self._java.join(str(path))
+
     def statistics(self, path: str | Path) -> dict[str, Any] | None:
         text = self._java.statistics(str(path))
         return None if text is None else json.loads(text)

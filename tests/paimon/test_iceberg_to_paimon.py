@@ -623,9 +623,9 @@ def test_a_name_that_means_two_columns_of_a_file_is_refused(catalog):
             "option deletion-vectors.enabled must be true: rows of the",
         ),
         (
-            {"data-evolution.enabled": "true"},
+            {"chain-table.enabled": "true"},
             UnsupportedError,
-            "table option data-evolution.enabled=true is not supported",
+            "table option chain-table.enabled=true is not supported",
         ),
         ({"skerry.statistics.columns": "kk"}, SchemaError, "skerry.statistics.columns names 'kk'"),
     ],

@@ -22,7 +22,7 @@ from skerry.paimon.reading.fallback_scan import scan
 from skerry.paimon.reading.scan import PaimonScan
 from skerry.paimon.records import described_snapshot
 from skerry.paimon.statistics.branches import column_freshness, column_statistics
-from skerry.storage import Storage
+from skerry.storage import RangeReader, Storage
 from skerry.table.arguments import Condition, Keys, Rows, WriteOptions
 from skerry.table.copying import CopyRequest, CopySummary
 from skerry.table.files.data_file import DataFile
@@ -224,6 +224,24 @@ class PaimonTable(JobTable):
             for run in section.runs
             for file in run
         ]
+
+    def open_blob(self, descriptor: bytes) -> RangeReader:
+        """Open a value of a BLOB column as a stream, which reads only the bytes that are asked for.
+
+        Args:
+            descriptor: The value, as scans return it.
+
+        Returns:
+            A seekable stream.
+
+        Raises:
+            FormatError: It is not a descriptor, or reaches beyond the end of its file.
+            NotFoundError: The file does not exist.
+            SkerryError: The file is outside the table's folder.
+        """
+        from skerry.paimon.reading.blob_columns import open_blob
+
+        return open_blob(self.handle.state, descriptor)
 
     def freshness(self) -> dict[str, Freshness]:
         return column_freshness(self.handle.state)

@@ -26,7 +26,7 @@ from skerry.storage.metrics import Counts, Metrics
 from skerry.storage.moves import MOVED_FROM, MOVED_TO, Move, Moves, move_of
 from skerry.storage.options import ALLOWED_LOCATIONS, BASE_LOCATION, READ_ONLY, allow_locations, allowed_locations
 from skerry.storage.storage import Storage, storage_of
-from skerry.storage.streams import Sink
+from skerry.storage.streams import RangeReader, Sink
 
 __all__ = [
     "ALLOWED_LOCATIONS",
@@ -40,6 +40,7 @@ __all__ = [
     "Metrics",
     "Move",
     "Moves",
+    "RangeReader",
     "Sink",
     "Storage",
     "absolute",

@@ -15,6 +15,8 @@ import org.apache.paimon.catalog.Catalog;
 import org.apache.paimon.catalog.CatalogContext;
 import org.apache.paimon.catalog.CatalogFactory;
 import org.apache.paimon.catalog.Identifier;
+import org.apache.paimon.append.AppendCompactTask;
+import org.apache.paimon.data.BinaryRow;
 import org.apache.paimon.data.BinaryString;
 import org.apache.paimon.data.Blob;
 import org.apache.paimon.data.BlobData;
@@ -32,6 +34,7 @@ import org.apache.paimon.disk.IOManager;
 import org.apache.paimon.fs.local.LocalFileIO;
 import org.apache.paimon.index.HashBucketAssigner;
 import org.apache.paimon.manifest.ManifestEntry;
+import org.apache.paimon.operation.BaseAppendFileStoreWrite;
 import org.apache.paimon.options.ExpireConfig;
 import org.apache.paimon.options.Options;
 import org.apache.paimon.predicate.PredicateBuilder;
@@ -44,6 +47,7 @@ import org.apache.paimon.schema.SchemaChange;
 import org.apache.paimon.table.BucketMode;
 import org.apache.paimon.table.FileStoreTable;
 import org.apache.paimon.table.FileStoreTableFactory;
+import org.apache.paimon.table.SpecialFields;
 import org.apache.paimon.table.Table;
 import org.apache.paimon.table.sink.RowKeyExtractor;
 import org.apache.paimon.table.sink.TableCommitImpl;
@@ -231,6 +235,30 @@ public class JavaPaimon {
             catalog.close();
         }
         return lines.toString();
+    }
+
+    /** Join all files of each partition of an append table, as the jobs of Flink and Spark do. */
+    public void join(String path) throws Exception {
+        FileStoreTable table = table(path, null, "{}");
+        Map files = new LinkedHashMap();
+        List entries = table.store().newScan().plan().files();
+        for (int i = 0; i < entries.size(); i++) {
+            ManifestEntry entry = (ManifestEntry) entries.get(i);
+            if (!files.containsKey(entry.partition())) files.put(entry.partition(), new ArrayList());
+            ((List) files.get(entry.partition())).add(entry.file());
+        }
+        BaseAppendFileStoreWrite write = (BaseAppendFileStoreWrite) table.store().newWrite("joiner");
+        if (table.coreOptions().rowTrackingEnabled()) write.withWriteType(SpecialFields.rowTypeWithRowTracking(table.rowType()));
+        List messages = new ArrayList();
+        Iterator partitions = files.entrySet().iterator();
+        while (partitions.hasNext()) {
+            Map.Entry entry = (Map.Entry) partitions.next();
+            messages.add(new AppendCompactTask((BinaryRow) entry.getKey(), (List) entry.getValue()).doCompact(table, write));
+        }
+        TableCommitImpl commit = table.newCommit("joiner");
+        commit.commit(9223372036854775807L, messages);
+        commit.close();
+        write.close();
     }
 
     /** The statistics of the newest snapshot as JSON; null if there are none. */

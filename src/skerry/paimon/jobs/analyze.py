@@ -19,6 +19,7 @@ from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.operations import CommitId, TableChange
 from skerry.paimon.operations.samples import partition_key
 from skerry.paimon.planning.file_splits import FileSplits
+from skerry.paimon.planning.row_sections import stitched_entries
 from skerry.paimon.planning.splits import Split
 from skerry.paimon.reading.rows import SplitReader
 from skerry.paimon.statistics.samples import delete_key, sample_of
@@ -104,7 +105,13 @@ def _pending(state: PaimonState, groups: GroupSamples) -> tuple[GroupSamples, li
     live = live_entries(state)
     has_keys = bool(state.schema.primary_keys)
     parts: dict[object, list[ManifestEntry]] = {}
-    for entry in live:
+    if state.options.data_evolution:
+        buckets: dict[object, list[ManifestEntry]] = {}
+        for entry in live:
+            buckets.setdefault((entry.partition, entry.bucket), []).append(entry)
+        groups_of = (stitched_entries(entries, location=state.name) for entries in buckets.values())
+        parts = {group[0].file.file_name: group for groups in groups_of for group in groups}
+    for entry in () if parts else live:
         part = (entry.partition, entry.bucket) if has_keys else entry.file.file_name
         parts.setdefault(part, []).append(entry)
     part_of = {key_of(entry.file.file_name): part for part, entries in parts.items() for entry in entries}

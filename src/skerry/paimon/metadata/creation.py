@@ -19,10 +19,10 @@ from skerry.paimon.metadata.schema import TableSchema
 from skerry.paimon.metadata.schemas import create_schema, schema_ids
 from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.metadata.validation import check_options
-from skerry.paimon.values.arrow_types import TYPE_KEY, to_paimon_fields
+from skerry.paimon.values.arrow_types import VECTOR_KEY, to_paimon_fields
 from skerry.paimon.values.types import field_ids
 from skerry.storage import Storage
-from skerry.table.rows.schema import nearest
+from skerry.table.rows.schema import LARGE_OBJECT_KEY, nearest
 
 __all__ = ["create_table", "first_schema"]
 
@@ -76,7 +76,7 @@ def first_schema(
     return schema
 
 
-_TYPE_OPTIONS: Final = {"blob-field": b"BLOB", "vector-field": b"VECTOR"}
+_TYPE_OPTIONS: Final = {"blob-field": LARGE_OBJECT_KEY, "vector-field": VECTOR_KEY}
 
 
 def _with_types(columns: pa.Schema, options: Mapping[str, str]) -> pa.Schema:
@@ -85,7 +85,7 @@ def _with_types(columns: pa.Schema, options: Mapping[str, str]) -> pa.Schema:
     Raises:
         SchemaError: An option names an unknown column.
     """
-    for option, told in _TYPE_OPTIONS.items():
+    for option, mark in _TYPE_OPTIONS.items():
         for name in parse_list(options.get(option, "")):
             index = columns.get_field_index(name)
             if index < 0:
@@ -93,7 +93,7 @@ def _with_types(columns: pa.Schema, options: Mapping[str, str]) -> pa.Schema:
                     f"option {option} names {name!r}, which is not a column{nearest(name, columns.names)}"
                 )
             field = columns.field(index)
-            columns = columns.set(index, field.with_metadata({**(field.metadata or {}), TYPE_KEY: told}))
+            columns = columns.set(index, field.with_metadata({**(field.metadata or {}), mark: b"true"}))
     return columns
 
 

@@ -245,6 +245,22 @@ class CoreOptions:
         return self._bool("row-tracking.enabled", False)
 
     @property
+    def data_evolution(self) -> bool:
+        """Whether files may have some columns of the rows of other files."""
+        return self._bool("data-evolution.enabled", False)
+
+    @property
+    def blob_descriptor_fields(self) -> tuple[str, ...]:
+        """The BLOB columns of which tables store descriptors instead of bytes."""
+        listed = (self.options.get(name, "") for name in ("blob-descriptor-field", "blob.stored-descriptor-fields"))
+        return tuple(name for text in listed for name in parse_list(text))
+
+    @property
+    def blob_as_descriptor(self) -> bool:
+        """Whether values of BLOB columns are read as descriptors, and not as bytes."""
+        return self._bool("blob-as-descriptor", True)
+
+    @property
     def batch_reads_skip_level_0(self) -> bool:
         """Whether files of level 0 are invisible until they are compacted (primary-key tables)."""
         return (

@@ -16,11 +16,13 @@ import pyarrow as pa
 from skerry.errors import FormatError, SchemaError, UnsupportedError
 from skerry.paimon.metadata.snapshot import decode_object
 from skerry.paimon.values.arrow_types import arrow_field, to_arrow_schema
-from skerry.paimon.values.types import DataField, decode_field, encode_field, field_ids
+from skerry.paimon.values.types import AtomicType, DataField, TypeRoot, decode_field, encode_field, field_ids
 from skerry.table.rows.schema import FIELD_ID_KEY, nearest
 
 __all__ = [
     "KEY_PREFIX",
+    "LINEAGE_FIELDS",
+    "ROW_ID",
     "SCHEMA_VERSION",
     "SEQUENCE_NUMBER",
     "VALUE_KIND",
@@ -36,9 +38,21 @@ _RULE = "docs/formats/paimon.md § 2.1"
 KEY_PREFIX: Final = "_KEY_"
 SEQUENCE_NUMBER: Final = "_SEQUENCE_NUMBER"
 VALUE_KIND: Final = "_VALUE_KIND"
+ROW_ID: Final = "_ROW_ID"
 _KEY_ID: Final = 1_073_741_823
 _SEQUENCE_NUMBER_ID: Final = 2_147_483_646
 _VALUE_KIND_ID: Final = 2_147_483_645
+_ROW_ID_ID: Final = 2_147_483_642
+
+LINEAGE_FIELDS: Final = {
+    ROW_ID: DataField(_ROW_ID_ID, ROW_ID, AtomicType(TypeRoot.BIGINT, nullable=False)),
+    SEQUENCE_NUMBER: DataField(_SEQUENCE_NUMBER_ID, SEQUENCE_NUMBER, AtomicType(TypeRoot.BIGINT)),
+}
+"""The columns with which rewritten files keep the ids of rows and the snapshots that wrote them. A null sequence number
+stands for the greatest one that the manifest has for the file.
+
+Spec: docs/formats/paimon.md § 8.8.
+"""
 
 
 @dataclass(frozen=True)

@@ -155,6 +155,12 @@ def _check_rows(schema: TableSchema) -> None:
             raise SchemaError(f"column {name!r} of sequence.field cannot have an aggregate-function", rule=_RULE)
     if options.sequence_fields and schema.is_cross_partition:
         raise SchemaError("sequence.field needs all partition keys in the primary key", rule=_RULE)
+    _check_row_ids(schema, options)
+
+
+def _check_row_ids(schema: TableSchema, options: CoreOptions) -> None:
+    if options.data_evolution and not options.row_tracking:
+        raise SchemaError("data-evolution.enabled needs row-tracking.enabled=true", rule=_RULE)
     if options.row_tracking and (schema.primary_keys or options.bucket != -1):
         raise SchemaError("row-tracking.enabled needs a table without primary key and buckets", rule=_RULE)
 
@@ -176,7 +182,6 @@ def _check_field_option(schema: TableSchema, option: str) -> None:
 # What can be read ---------------------------------------------------------------------------------------------------
 
 _UNREADABLE_IF_TRUE: Final = (
-    "data-evolution.enabled",
     "chain-table.enabled",
     "pk-clustering-override",
     "query-auth.enabled",
@@ -184,6 +189,7 @@ _UNREADABLE_IF_TRUE: Final = (
     "postpone.merge-on-read",
 )
 _UNREADABLE_IF_SET: Final = (
+    "blob-view-field",
     "scan.fallback-delta-branch",
     "scan.primary-branch",
     "scan.snapshot-id",
@@ -223,6 +229,12 @@ def check_readable(schema: TableSchema) -> None:
         if options.get(name, plain[0]).strip().lower() not in plain:
             raise UnsupportedError(f"table option {name}={options[name]} is not supported", rule=_RULE)
     core = CoreOptions(options)
+    for field in schema.fields:
+        blobs = [type_ for type_ in types_within(field.type) if isinstance(type_, AtomicType)]
+        if not isinstance(field.type, AtomicType) and any(type_.root is TypeRoot.BLOB for type_ in blobs):
+            raise UnsupportedError(f"column {field.name!r} of type {field.type}: BLOBs inside others are not supported")
+    if core.blob_descriptor_fields and not core.blob_as_descriptor:
+        raise UnsupportedError("table option blob-descriptor-field needs blob-as-descriptor=true", rule=_RULE)
     _ = (core.merge_engine, core.changelog_producer, core.bucket_function, core.bucket)  # raise if unknown
 
 
@@ -296,6 +308,10 @@ def check_writable(schema: TableSchema) -> None:
             raise UnsupportedError(f"table option {_PATH_STRATEGY}={strategy} is not supported", rule=_RULE)
     core = CoreOptions(options)
     formats = {core.file_format, core.changelog_file_format}  # raise if unknown
+    if any(isinstance(field.type, AtomicType) and field.type.root is TypeRoot.BLOB for field in schema.fields):
+        raise UnsupportedError("tables with BLOB columns are not supported for writing", rule=_RULE)
+    if core.data_evolution and options.get("vector.file.format", "").strip():
+        raise UnsupportedError("table option vector.file.format is not supported for writing", rule=_RULE)
     if formats - {FileFormat.PARQUET}:
         _check_parquet_only(schema)
     if schema.primary_keys:

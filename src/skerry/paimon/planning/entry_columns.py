@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from skerry.errors import FormatError
 from skerry.paimon.manifests.manifest import FileKind
-from skerry.paimon.metadata.schema import TableSchema
+from skerry.paimon.metadata.schema import LINEAGE_FIELDS, TableSchema
 from skerry.paimon.values.arrow_types import arrow_type
 from skerry.paimon.values.binary_reading import decode_rows
 from skerry.paimon.values.byte_spans import Longs
@@ -25,6 +25,7 @@ from skerry.table.predicate import Column, FieldMetrics
 __all__ = [
     "MetricsLookup",
     "PartitionCodes",
+    "described_fields",
     "live_rows",
     "partition_codes",
     "partition_metrics",
@@ -221,7 +222,7 @@ def value_metrics(
     prepared = []
     for (schema_id, names), rows in groups.items():
         schema = schemas[schema_id]
-        described = schema.key_fields if keys else _described(schema, names, location)
+        described = schema.key_fields if keys else described_fields(schema, names, location)
         taken = stats.take(pa.array(rows)) if len(groups) > 1 else stats
         counts = row_counts[rows]
         prepared.append((schema, rows, counts, stats_metrics(taken, described, counts, location=location)))
@@ -237,24 +238,39 @@ def value_metrics(
     return look_up
 
 
-def _described(schema: TableSchema, names: tuple[str, ...] | None, location: str | None) -> tuple[DataField, ...]:
-    """The columns that a file has statistics of."""
+def described_fields(
+    schema: TableSchema, names: tuple[str, ...] | None, location: str | None = None
+) -> tuple[DataField, ...]:
+    """The columns that a file has statistics of.
+
+    Args:
+        schema: Its schema.
+        names: Their names, those of row ids and sequence numbers included; None for all columns.
+        location: The snapshot, for messages.
+
+    Raises:
+        FormatError: The schema does not have one of them.
+    """
     if names is None:
         return schema.fields
-    unknown = [name for name in names if name not in schema.fields_by_name]
+    known = {**LINEAGE_FIELDS, **schema.fields_by_name}
+    unknown = [name for name in names if name not in known]
     if unknown:
         raise FormatError(
             f"a file has statistics of column {unknown[0]!r}, which its schema {schema.id} does not have",
             location=location,
             rule=_RULE,
         )
-    return schema.fields_of(names)
+    return tuple(known[name] for name in names)
 
 
 def _groups(entries: pa.RecordBatch, keys: bool) -> dict[tuple[int, tuple[str, ...] | None], Longs]:
-    """Group files by schema and described columns."""
+    """Group files by schema and described columns: those that are named, else all that a file has."""
     ids = entries.column("_SCHEMA_ID").to_numpy(zero_copy_only=False)
     columns = entries.column("_VALUE_STATS_COLS")
+    written = entries.column("_WRITE_COLS")
+    if not keys and written.null_count < len(written):
+        columns = pc.coalesce(columns, written)
     if keys or columns.null_count == len(columns):
         return {(int(number), None): np.flatnonzero(ids == number) for number in np.unique(ids)}
     encoded = pc.binary_join(columns.cast(pa.list_(pa.string())), "\0").dictionary_encode()  # names have no NUL

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skerry.errors import FormatError
+from skerry.errors import FormatError, UnsupportedError
 from skerry.paimon.manifests.manifest import FileKind
 from skerry.paimon.metadata.paths import POSTPONE_BUCKET
 from skerry.paimon.metadata.snapshot import Snapshot
@@ -32,6 +32,7 @@ from skerry.paimon.planning.file_locations import bucket_folders, check_location
 from skerry.paimon.planning.file_pruning import FilePruner, index_sources
 from skerry.paimon.planning.hash_pruning import buckets_with_hashes
 from skerry.paimon.planning.planned_splits import PaimonPlan, PlannedFiles, PlannedSplits
+from skerry.paimon.planning.row_sections import row_sections
 from skerry.paimon.planning.sections import KeyRanges, Sections, key_ranges
 from skerry.paimon.planning.splits import VectorLocation
 from skerry.paimon.planning.vector_locations import VectorKey, vector_locations
@@ -117,6 +118,12 @@ class EntryPruner:
 
     def plan_added(self, found: ReadEntries) -> PaimonPlan:
         """Plan a read of the added files, each by itself; see `plan`."""
+        if self.state.options.data_evolution:
+            raise UnsupportedError(
+                "table option data-evolution.enabled=true: added files may have columns of older rows, so that they "
+                "are not read by themselves; changes() compares states",
+                location=self.state.name,
+            )
         added = found.take(np.flatnonzero(found.numbers("_KIND") == FileKind.ADD))
         partition_may, _ = self._partition_may(added)
         live = self._checked(added.take(np.flatnonzero(partition_may[added.partitions.codes])))
@@ -234,11 +241,11 @@ class EntryPruner:
         files = live.take(np.flatnonzero(by_keys.may))
         sections, ranges = self._overlaps(files)
         pruner = self._pruner(files)
-        verdict = pruner.by_values()
+        verdict = pruner.by_stitched_values(sections) if options.data_evolution else pruner.by_values()
         whole_rows = keeps_values(options)
         kept = sections.only(sections.any(verdict.may) | (~sections.is_raw & (not whole_rows)))
         must = verdict.must.copy()
-        if not whole_rows:
+        if not whole_rows and not options.data_evolution:
             must[kept.rows[~kept.is_raw[kept.of_row]]] = False
         self._tell_bounds(live, files, kept, by_keys.reasons, verdict.reasons)
         kept = self._prune_hashes(files, kept)
@@ -250,6 +257,8 @@ class EntryPruner:
         """Sections of files, and their keys where they are merged."""
         schema, options = self.state.schema, self.state.options
         numbers = bucket_numbers(files.partitions.codes, files.numbers("_BUCKET"))
+        if options.data_evolution:
+            return row_sections(files.entries, numbers, location=self.location), None
         if not schema.primary_keys:
             order = files.numbers("_MIN_SEQUENCE_NUMBER") if options.bucket > 0 else None
             return file_sections(numbers, order), None
@@ -340,15 +349,20 @@ class EntryPruner:
         place[rows] = np.arange(len(rows))
         kept = files.take(rows)
         folders, folder_of = bucket_folders(self.state, kept.partitions, kept.numbers("_BUCKET"))
+        moved = replace(sections, rows=place[sections.rows])
+        has_rows = None
+        if self.state.options.data_evolution:
+            has_rows = np.zeros(len(rows), np.bool_)
+            has_rows[moved.rows[moved.starts[:-1]]] = True
         planned = PlannedFiles(
             kept.entries.select([name for name in kept.entries.schema.names if name not in _STATS]),
             folders,
             folder_of,
             must[rows],
             _by_row(kept.entries, vectors),
+            has_rows,
         )
         options = self.state.options
-        moved = replace(sections, rows=place[sections.rows])
         bounds = pack_sections(
             moved, kept.numbers("_FILE_SIZE"), options.split_target_size, options.split_open_file_cost
         )

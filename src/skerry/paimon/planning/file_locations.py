@@ -24,7 +24,7 @@ __all__ = ["bucket_folders", "check_location", "check_locations"]
 
 _RULE: Final = "docs/formats/paimon.md § 1.2"
 _NO_NAME: Final = r"^(\.{0,2}$)|[/\\\x00]"
-_FORMATS: Final = ("parquet", "orc", "avro", "amudai")
+_FORMATS: Final = ("parquet", "orc", "avro", "amudai", "blob")
 
 
 def bucket_folders(state: PaimonState, partitions: PartitionCodes, buckets: Longs) -> tuple[list[str], Longs]:
@@ -66,7 +66,7 @@ def check_locations(state: PaimonState, entries: pa.RecordBatch, location: str) 
     Raises:
         FormatError: A name leads outside its folder.
         SkerryError: A file is outside the table's folder.
-        UnsupportedError: A file has an unsupported format, or only some of the columns.
+        UnsupportedError: A file has an unsupported format.
     """
     names = entries.column("_FILE_NAME")
     _check_names(names, location)
@@ -75,11 +75,6 @@ def check_locations(state: PaimonState, entries: pa.RecordBatch, location: str) 
     unknown = set(pc.unique(suffixes).to_pylist()) - set(_FORMATS)
     if unknown:
         raise UnsupportedError(f"data files of format {min(unknown)!r} are not supported", location=location)
-    written = entries.column("_WRITE_COLS")
-    if written.null_count < len(written):
-        raise UnsupportedError(
-            "data files with only some of the columns (data-evolution.enabled) are not supported", location=location
-        )
     for path in entries.column("_EXTERNAL_PATH").drop_null().to_pylist():
         check_location(state, path)
 

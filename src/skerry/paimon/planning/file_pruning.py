@@ -5,6 +5,7 @@ Spec: docs/formats/paimon.md § 5.7, § 9.3, § 12.2.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,6 +14,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from skerry.paimon.file_index import FileIndex, IndexedColumn
 from skerry.paimon.metadata.schema import TableSchema
@@ -24,6 +26,7 @@ from skerry.paimon.planning.entry_columns import (
     same_type,
     value_metrics,
 )
+from skerry.paimon.planning.sections import Sections
 from skerry.paimon.values.byte_spans import Longs
 from skerry.paimon.values.types import AtomicType
 from skerry.table.predicate import Column, FieldMetrics, Predicate, conjunction, evaluate
@@ -76,13 +79,25 @@ class FilePruner:
         """Judge by everything: the rows in the files themselves, before merging."""
         return self._judge(self._all)
 
-    def _judge(self, lookup: MetricsLookup) -> Judgement:
-        count = self.entries.num_rows
+    def by_stitched_values(self, sections: Sections) -> Judgement:
+        """Judge by everything, where the files of a section have the same rows, of which each has some columns.
+
+        A column is that of the newest file that has it; files of a section are all judged as one.
+        """
+        found = self._judge(functools.partial(self._stitched, sections), np.diff(sections.starts))
+        may, must = (np.empty(self.entries.num_rows, np.bool_) for _ in range(2))
+        may[sections.rows], must[sections.rows] = found.may[sections.of_row], found.must[sections.of_row]
+        return Judgement(may, must, found.reasons)
+
+    def _judge(self, lookup: MetricsLookup, files: Longs | None = None) -> Judgement:
+        """Judge files, or groups of so many files."""
+        weights = np.ones(self.entries.num_rows, np.int64) if files is None else files
+        count = len(weights)
         may, must = np.full(count, True), np.full(count, True)
         reasons = []
         for conjunct in self.conjuncts:
             verdict = evaluate(conjunct, lookup, count)
-            lost = int(np.count_nonzero(may & ~verdict.may))
+            lost = int(weights[may & ~verdict.may].sum())
             if lost:
                 reasons.append((str(conjunct), lost))
             may, must = may & verdict.may, must & verdict.must
@@ -97,6 +112,53 @@ class FilePruner:
         if pa.types.is_nested(column.type):  # nested values have no order
             return None
         return self._keys(column) or self._value_lookup(column)
+
+    def _stitched(self, sections: Sections, column: Column) -> FieldMetrics | None:
+        """The metrics of sections: those of the file that a column is read from."""
+        if not len(sections):
+            return None
+        heads = sections.rows[sections.starts[:-1]]
+        if column.field_id in self._partition_ids:
+            known = self._partition_lookup(column)
+            return None if known is None else known.take(heads)
+        if pa.types.is_nested(column.type) or len(column.path) > 1 or column.inside is not None:
+            return None
+        if pa.types.is_large_binary(column.type):  # what writers say about BLOBs differs from what is in their files
+            return None
+        has = self._has_column(column)[sections.rows]
+        newest = np.maximum.reduceat(np.where(has, np.arange(len(has)), -1), sections.starts[:-1])
+        counts = self.entries.column("_ROW_COUNT").to_numpy(zero_copy_only=False)[heads]
+        known = self._value_lookup(column)
+        absent = newest < 0
+        if known is None or not absent.any():
+            return None if known is None else known.take(sections.rows[newest])
+        nothing = FieldMetrics(pa.nulls(len(heads), column.type), pa.nulls(len(heads), column.type), *[counts] * 3)
+        found = known.take(sections.rows[np.where(absent, 0, newest)])
+        present = pa.array(~absent)
+        return FieldMetrics(
+            pc.if_else(present, found.lower, nothing.lower),
+            pc.if_else(present, found.upper, nothing.upper),
+            np.where(absent, counts, found.null_counts),
+            np.where(absent, 0, found.nan_counts),
+            np.where(absent, counts, found.value_counts),
+        )
+
+    def _has_column(self, column: Column) -> _Mask:
+        """bool[files] Whether files have a column."""
+        ids = self.entries.column("_SCHEMA_ID").to_numpy(zero_copy_only=False)
+        written = self.entries.column("_WRITE_COLS")
+        has = np.zeros(len(ids), np.bool_)
+        for number, schema in self.schemas.items():
+            name = next((field.name for field in schema.fields if field.id == column.field_id), None)
+            if name is not None:
+                of_schema = ids == number
+                has |= of_schema & written.is_null().to_numpy(zero_copy_only=False)
+                names = written.flatten()
+                rows = pc.list_parent_indices(written).to_numpy(zero_copy_only=False)
+                named = np.zeros(len(ids), np.bool_)
+                named[rows[pc.equal(names, name).to_numpy(zero_copy_only=False)]] = True
+                has |= of_schema & named
+        return has
 
     @cached_property
     def _partition_ids(self) -> frozenset[int]:

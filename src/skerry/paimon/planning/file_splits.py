@@ -10,6 +10,7 @@ import pyarrow as pa
 from skerry.paimon.manifests.manifest import ManifestEntry
 from skerry.paimon.metadata.schema import TableSchema
 from skerry.paimon.metadata.state import PaimonState
+from skerry.paimon.planning.row_sections import stitched_entries
 from skerry.paimon.planning.sections import KeyRanges, key_ranges, sorted_runs
 from skerry.paimon.planning.splits import Section, Split, SplitFile, VectorLocation
 from skerry.paimon.planning.vector_locations import VectorKey, vector_locations
@@ -62,10 +63,15 @@ class FileSplits:
             first_row_id=file.first_row_id,
             matches_all=True,
             deletion_vector=self.vector(entry),
+            write_cols=file.write_cols,
         )
 
     def raw(self, entries: Sequence[ManifestEntry]) -> Split:
-        """Files of one bucket, read one after the other without merging."""
+        """Files of one bucket, read one after the other without merging; or together, if they have the same rows."""
+        if self._state.options.data_evolution:
+            groups = stitched_entries(entries, location=self._state.name)
+            stitched = (Section((tuple(map(self.file, group)),), len(group) == 1, len(group) > 1) for group in groups)
+            return self._split(entries, tuple(stitched))
         files = tuple(map(self.file, entries))
         return self._split(entries, (Section((files,), True),))
 

@@ -6,7 +6,7 @@ Spec: docs/formats/paimon.md § 9.5.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, overload
@@ -60,6 +60,8 @@ class PlannedFiles:
         folder_of: int64[files] Index of each file's folder, unless it has a path of its own.
         matches_all: bool[files] Whether every row that is not deleted matches.
         vectors: Deletion vectors by row.
+        has_rows: bool[files] Whether a file's rows are not those of another file, of which it has further columns; None
+            if all are so.
     """
 
     entries: pa.RecordBatch
@@ -67,6 +69,7 @@ class PlannedFiles:
     folder_of: npt.NDArray[np.int64]
     matches_all: npt.NDArray[np.bool_]
     vectors: Mapping[int, VectorLocation] = field(default_factory=dict)
+    has_rows: npt.NDArray[np.bool_] | None = None
 
     def __len__(self) -> int:
         return self.entries.num_rows
@@ -79,7 +82,8 @@ class PlannedFiles:
     @property
     def row_count(self) -> int:
         """Rows of all files, before merging and deletes."""
-        return int(self.entries.column("_ROW_COUNT").to_numpy(zero_copy_only=False).sum())
+        counts = self.entries.column("_ROW_COUNT").to_numpy(zero_copy_only=False)
+        return int(counts.sum() if self.has_rows is None else counts[self.has_rows].sum())
 
     @property
     def unfiltered_count(self) -> int:
@@ -98,6 +102,10 @@ class PlannedFiles:
         formats = [name.rpartition(".")[2].lower() for name in names]
         matches = self.matches_all[rows].tolist()
         vectors = map(self.vectors.get, numbers_of) if self.vectors else itertools.repeat(None)
+        written = self.entries.column("_WRITE_COLS").take(pa.array(rows))
+        columns_of: Iterable[tuple[str, ...] | None] = itertools.repeat(None)
+        if written.null_count < len(written):
+            columns_of = [None if found is None else tuple(found) for found in written.to_pylist()]
         return records_of(
             SplitFile,
             len(rows),
@@ -106,6 +114,7 @@ class PlannedFiles:
             **dict(zip(_NUMBERS, numbers, strict=True)),
             matches_all=matches,
             deletion_vector=vectors,
+            write_cols=columns_of,
         )
 
     @cached_property
@@ -162,9 +171,12 @@ class PlannedSplits(Sequence[Split]):
         Args:
             keyed: Whether the files record for each row whether it is a delete.
         """
-        of_raw = np.repeat(self.sections.is_raw, np.diff(self.sections.starts))
         is_certain = np.zeros(len(self.files), np.bool_)
-        is_certain[self.sections.rows[of_raw]] = True
+        if self.files.has_rows is not None:
+            is_certain |= self.files.has_rows
+        else:
+            of_raw = np.repeat(self.sections.is_raw, np.diff(self.sections.starts))
+            is_certain[self.sections.rows[of_raw]] = True
         is_certain &= self.files.matches_all
         if keyed:
             deletes = self.files.entries.column("_DELETE_ROW_COUNT").fill_null(1)
@@ -194,7 +206,7 @@ class PlannedSplits(Sequence[Split]):
 
     def _section(self, rows: list[int], files: list[SplitFile], is_raw: bool) -> Section:
         if len(rows) == 1 or self.ranges is None:
-            return Section((tuple(files),), is_raw)
+            return Section((tuple(files),), is_raw, is_stitched=not is_raw and self.ranges is None)
         file_of = dict(zip(rows, files, strict=True))
         runs = sorted_runs(rows, self.ranges)
         return Section(tuple(tuple(file_of[row] for row in run) for run in runs), is_raw)

@@ -47,6 +47,7 @@ class SplitFile:
         first_row_id: Row id of its first row; None if rows have no ids.
         matches_all: Whether its statistics prove that every row that is not deleted matches.
         deletion_vector: Which rows are deleted; None for none.
+        write_cols: The columns that it has, by their names then; None for all of its schema.
     """
 
     location: str
@@ -61,6 +62,7 @@ class SplitFile:
     first_row_id: int | None = None
     matches_all: bool = False
     deletion_vector: VectorLocation | None = None
+    write_cols: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +72,24 @@ class Section:
     Args:
         runs: Sorted runs; the files of a run follow each other without overlap, in the order of keys.
         is_raw: Whether rows are read without merging, since no two files can hold the same key: always so in append
-            tables. A raw section has one run.
+            tables, except where rows are stitched together. A raw section has one run.
+        is_stitched: Whether all files have the same rows, of which each has some columns. Such a section has one run;
+            deletion vectors are those of its first file.
     """
 
     runs: tuple[tuple[SplitFile, ...], ...]
     is_raw: bool
+    is_stitched: bool = False
+
+    @property
+    def row_count(self) -> int:
+        """Rows in its files, before merging and deletes."""
+        return sum(file.row_count for file in self.files_with_rows)
+
+    @property
+    def files_with_rows(self) -> Iterator[SplitFile]:
+        """The files whose rows are not those of another file, of which they have further columns."""
+        return iter(self.runs[0][:1]) if self.is_stitched else self.files
 
     @property
     def files(self) -> Iterator[SplitFile]:
@@ -117,7 +132,7 @@ class Split:
     @property
     def row_count(self) -> int:
         """Rows in its files, before merging and deletes."""
-        return sum(file.row_count for file in self.files)
+        return sum(section.row_count for section in self.sections)
 
     @property
     def size_bytes(self) -> int:

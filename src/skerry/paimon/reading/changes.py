@@ -139,8 +139,8 @@ class PaimonChanges(RowStream):
 
     def _of_commit(self, snapshot: Snapshot) -> Iterator[ChangedRows]:
         planner = ScanPlanner(self._state, conjuncts_of(self._predicate), self._threads)
-        if snapshot.commit_kind is CommitKind.OVERWRITE:
-            yield self._compared(snapshot)
+        if snapshot.commit_kind is CommitKind.OVERWRITE or self._state.options.data_evolution:
+            yield self._compared(snapshot)  # an append may have further columns of older rows
             return
         reads_changelog = has_changelog(self._state)
         plan = planner.plan_changelog(snapshot) if reads_changelog else planner.plan_delta(snapshot)
@@ -237,13 +237,17 @@ def _without_common(
     )
 
 
-def _files(splits: Sequence[Split]) -> dict[SplitFile, Split]:
-    """Every file as a split of its own."""
-    return {
-        file: dataclasses.replace(split, sections=(Section(((file,),), is_raw=True),))
-        for split in splits
-        for file in split.files
-    }
+def _files(splits: Sequence[Split]) -> dict[SplitFile | Section, Split]:
+    """Every file, or files that have columns of the same rows, as a split of its own."""
+    found: dict[SplitFile | Section, Split] = {}
+    for split in splits:
+        for section in split.sections:
+            if section.is_raw:
+                for file in section.files:
+                    found[file] = dataclasses.replace(split, sections=(Section(((file,),), is_raw=True),))
+            else:
+                found[section] = dataclasses.replace(split, sections=(section,))
+    return found
 
 
 def _content(buckets: Mapping[tuple[bytes, int], Sequence[Split]], key: tuple[bytes, int]) -> list[Section]:

@@ -15,8 +15,8 @@ from typing import Final, TypeAlias
 
 import pyarrow as pa
 
-from skerry.errors import SchemaError, UnsupportedError
-from skerry.paimon.metadata.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
+from skerry.errors import FormatError, SchemaError, UnsupportedError
+from skerry.paimon.metadata.schema import LINEAGE_FIELDS, ROW_ID, SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from skerry.paimon.planning.splits import SplitFile
 from skerry.paimon.values.arrow_types import arrow_type
 from skerry.paimon.values.binary_reading import decode_rows
@@ -28,11 +28,14 @@ from skerry.table.files.evolution import FileNames, top_level
 from skerry.table.files.stored_file import Part, StoredFile, check_row_count, reading
 from skerry.table.files.stored_files import open_stored
 from skerry.table.predicate import Column, FieldMetrics
+from skerry.table.rows.metadata_columns import LAST_UPDATED_SEQUENCE_NUMBER
+from skerry.table.rows.metadata_columns import ROW_ID as ROW_ID_COLUMN
 from skerry.table.rows.schema import FIELD_ID_KEY, field_id
 
-__all__ = ["KIND", "NUMBER", "SYSTEM_COLUMNS", "DataFile", "open_data_file", "partition_scalars"]
+__all__ = ["KIND", "NUMBER", "SYSTEM_COLUMNS", "DataFile", "columns_in", "open_data_file", "partition_scalars"]
 
 _FORMATS: Final = ("parquet", "orc", "avro", "amudai")
+_RULE: Final = "docs/formats/paimon.md § 5.4"
 _KIND_ID: Final = 2_147_482_001
 _NUMBER_ID: Final = 2_147_482_002
 
@@ -118,7 +121,7 @@ class DataFile:
                 steps.append((None, None, field))
                 continue
             type_ = stored.field(index).type
-            if number in _SYSTEM_IDS:
+            if number in _SYSTEM_IDS or number in _LINEAGE_IDS:
                 convert: Callable[[pa.Array], pa.Array] = _to_type(field.type)
             else:
                 convert = plan_column(type_, self.then[number].type, self.now[number].type, field.type, (field.name,))
@@ -139,6 +142,7 @@ class DataFile:
 
 
 _SYSTEM_IDS: Final = (_KIND_ID, _NUMBER_ID)
+_LINEAGE_IDS: Final = (ROW_ID_COLUMN, LAST_UPDATED_SEQUENCE_NUMBER)
 
 
 def _to_type(type_: pa.DataType) -> Callable[[pa.Array], pa.Array]:
@@ -178,12 +182,13 @@ def open_data_file(
     """
     if file.file_format not in _FORMATS:
         raise UnsupportedError(f"reading {file.file_format} files is not supported", location=file.location)
-    was = {field.id: field for field in then.fields}
+    was = {field.id: field for field in columns_in(file, then)}
     is_ = {field.id: field for field in now.fields}
     constants = partition or {}
     ids = [field_id(field) for field in wanted]
     changed = frozenset(number for number in ids if number in was and _differs(was[number].type, is_[number].type))
-    stored = open_stored(storage, file.location, file.file_format, _read_schema(was, wanted, constants), _names(then))
+    names = _names(then)
+    stored = open_stored(storage, file.location, file.file_format, _read_schema(was, wanted, constants), names)
     check_row_count(stored.row_count, file.row_count, file.location)
     present = {number: was[number] for number in ids if number in was}
     return DataFile(file, stored, wanted, present, is_, changed, constants)
@@ -206,6 +211,28 @@ def partition_scalars(schema: TableSchema, partition: bytes) -> dict[int, pa.Sca
     return {key.id: column[0] for key, column in zip(keys, columns, strict=True)}
 
 
+def columns_in(file: SplitFile, then: TableSchema) -> tuple[DataField, ...]:
+    """The columns of a table that a file has.
+
+    Args:
+        file: The file.
+        then: The schema that it was written with.
+
+    Raises:
+        FormatError: It names a column that the schema does not have.
+    """
+    if file.write_cols is None:
+        return then.fields
+    for name in file.write_cols:
+        if name not in then.fields_by_name and name not in LINEAGE_FIELDS:
+            raise FormatError(
+                f"the metadata names column {name!r}, which schema {then.id} does not have",
+                location=file.location,
+                rule=_RULE,
+            )
+    return tuple(then.fields_by_name[name] for name in file.write_cols if name in then.fields_by_name)
+
+
 def _differs(then: PaimonType, now: PaimonType) -> bool:
     if isinstance(then, AtomicType) and isinstance(now, AtomicType):
         return not keeps_values(then, now)
@@ -220,7 +247,7 @@ def _read_schema(was: dict[int, DataField], wanted: pa.Schema, constants: Collec
             continue
         then = was.get(field_id(field))
         if then is None:
-            if field_id(field) in _SYSTEM_IDS:
+            if field_id(field) in _SYSTEM_IDS or field_id(field) in _LINEAGE_IDS:
                 fields.append(field)
         elif isinstance(then.type, RowType) and pa.types.is_struct(field.type):
             fields.append(field)  # possibly with only some of its members
@@ -234,7 +261,10 @@ def _read_schema(was: dict[int, DataField], wanted: pa.Schema, constants: Collec
 
 def _names(schema: TableSchema) -> FileNames:
     """The field ids of a file's columns by path, members of structs included."""
-    names = FileNames({(VALUE_KIND,): _KIND_ID, (SEQUENCE_NUMBER,): _NUMBER_ID})
+    if schema.primary_keys:
+        names = FileNames({(VALUE_KIND,): _KIND_ID, (SEQUENCE_NUMBER,): _NUMBER_ID})
+    else:
+        names = FileNames({(ROW_ID,): ROW_ID_COLUMN, (SEQUENCE_NUMBER,): LAST_UPDATED_SEQUENCE_NUMBER})
 
     def walk(type_: PaimonType, path: tuple[str, ...]) -> None:
         match type_:

@@ -16,13 +16,14 @@ from typing import Final, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from skerry.errors import NotFoundError
+from skerry.errors import FormatError, NotFoundError
 from skerry.paimon.merging import RowKind
 from skerry.paimon.metadata.paths import MAIN_BRANCH
 from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.planning.deletion_positions import Positions, deleted_positions
 from skerry.paimon.planning.splits import Section, Split, SplitFile
 from skerry.paimon.reading.data_files import KIND, DataFile, open_data_file, partition_scalars
+from skerry.paimon.reading.stitched_files import StitchedFile, open_stitched
 from skerry.table.files.stored_file import Part
 from skerry.table.predicate import (
     Column,
@@ -63,7 +64,7 @@ class RawPart:
         adds_only: Whether there are no records of kind -U or -D.
     """
 
-    opened: DataFile
+    opened: DataFile | StitchedFile
     part: Part
     deleted: Positions
     matches_all: bool
@@ -173,6 +174,8 @@ class PieceOpener:
         try:
             if isinstance(unit.content, SplitFile):
                 return list(self._raw_parts(unit.content, unit.partition))
+            if unit.content.is_stitched:
+                return list(self._stitched_parts(unit.content, unit.partition))
             return [self._section(unit.content, unit.partition)]
         except NotFoundError as error:
             error.message += f"; snapshot {unit.snapshot_id} of {self._whose} needs it"
@@ -187,7 +190,22 @@ class PieceOpener:
         return partition_scalars(self.state.schema, partition)
 
     def _raw_parts(self, file: SplitFile, partition: bytes) -> Iterator[RawPart]:
-        opened = self._open_file(file, self.raw_columns, partition)
+        yield from self._parts_of(file, self._open_file(file, self.raw_columns, partition))
+
+    def _stitched_parts(self, section: Section, partition: bytes) -> Iterator[RawPart]:
+        """The parts of files that have columns of the same rows."""
+        state, files = self.state, list(section.files)
+        for file in files[1:]:
+            if file.deletion_vector is not None:
+                raise FormatError(
+                    "rows are deleted from a file that continues an older one, which the vector should be of",
+                    location=file.location,
+                    rule="docs/formats/paimon.md § 8.10",
+                )
+        opened = open_stitched(state, files, self.raw_columns, self._values(partition))
+        yield from self._parts_of(files[0], opened)
+
+    def _parts_of(self, file: SplitFile, opened: DataFile | StitchedFile) -> Iterator[RawPart]:
         deleted = self._deleted(file)
         count = len(opened.parts)
         condition = self._on_positions if file.matches_all else self.predicate
@@ -263,5 +281,5 @@ def on_positions(predicate: Predicate) -> bool:
     return any(is_metadata_column(column.field_id) for column in columns_of(predicate))
 
 
-def _metrics(opened: DataFile, column: Column) -> FieldMetrics | None:
+def _metrics(opened: DataFile | StitchedFile, column: Column) -> FieldMetrics | None:
     return None if is_metadata_column(column.field_id) else opened.metrics(column)

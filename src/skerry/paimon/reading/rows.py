@@ -27,6 +27,7 @@ from skerry.paimon.planning.splits import Split
 from skerry.paimon.reading.data_files import KIND, NUMBER, SYSTEM_COLUMNS, DataFile
 from skerry.paimon.reading.merging import KeyedRecords, RunPart, RunReader, merge_sorted_runs, merged_records
 from skerry.paimon.reading.pieces import OpenRun, OpenSection, Piece, PieceOpener, RawPart, on_positions, units_of
+from skerry.paimon.reading.stitched_files import StitchedFile
 from skerry.storage import is_local
 from skerry.table.files.evolution import plan_conversion, prune, top_level
 from skerry.table.predicate import (
@@ -35,7 +36,14 @@ from skerry.table.predicate import (
     columns_of,
     row_mask,
 )
-from skerry.table.rows.metadata_columns import FILE, METADATA_COLUMNS, POSITION
+from skerry.table.rows.metadata_columns import (
+    FILE,
+    LAST_UPDATED_SEQUENCE_NUMBER,
+    LINEAGE_COLUMNS,
+    METADATA_COLUMNS,
+    POSITION,
+    ROW_ID,
+)
 from skerry.table.rows.schema import field_id
 from skerry.table.work.read_ahead import WorkPool, read_ahead, scan_pool
 from skerry.variant import is_variant
@@ -45,6 +53,10 @@ __all__ = ["SplitReader", "as_records"]
 _BATCH_ROWS: Final = 1 << 17
 _LEAST_BATCH_ROWS: Final = 1 << 10
 _BUDGET_BYTES: Final = 256 << 20
+_LINEAGE: Final = {field_id(field): field for field in LINEAGE_COLUMNS}
+_FIELDS: Final = {
+    field_id(field): field for field in METADATA_COLUMNS if field_id(field) in (FILE, POSITION, *_LINEAGE)
+}
 _Result = TypeVar("_Result")
 
 
@@ -211,7 +223,8 @@ class SplitReader:
     ) -> Iterator[Piece]:
         """Pieces that may have matching rows, only as many as are certain to fill the limit."""
         system = () if not self._has_keys else SYSTEM_COLUMNS if with_numbers else (KIND,)
-        raw_columns = pa.schema([*self._tested, *system])
+        lineage = [field for number, field in _LINEAGE.items() if number in self._metadata_ids]
+        raw_columns = pa.schema([*self._tested, *system, *lineage])
         opener = PieceOpener(self.state, self.predicate, raw_columns, pa.schema([*self.merge_columns, *SYSTEM_COLUMNS]))
         certain = 0
         for found in pool.in_order(opener.open, units_of(splits)):
@@ -246,21 +259,32 @@ class SplitReader:
                 yield batch
 
     def _with_positions(self, batch: pa.RecordBatch, work: RawPart, row: int) -> pa.RecordBatch:
-        """Add the columns with the location of rows to a batch, if they are requested."""
-        for number in self._position_indexes:
+        """Add the columns with the location of rows to a batch, and fill in those of their lineage, if requested."""
+        file, first = work.opened.file, work.part.first_row + row
+        for number in self._metadata_ids:
             if number == FILE:
-                column = pa.repeat(work.opened.file.location, batch.num_rows)
+                column = pa.repeat(file.location, batch.num_rows)
+            elif number == LAST_UPDATED_SEQUENCE_NUMBER:
+                column = pc.fill_null(batch.column(_LINEAGE[number].name), file.max_sequence_number)
             else:
-                first = work.part.first_row + row
-                column = pa.array(np.arange(first, first + batch.num_rows, dtype=np.int64))
-            field = next(field for field in METADATA_COLUMNS if field_id(field) == number)
-            batch = batch.append_column(field, column)
+                base = 0 if number == POSITION else file.first_row_id
+                column = pa.nulls(batch.num_rows, pa.int64())
+                if base is not None:
+                    column = pa.array(np.arange(base + first, base + first + batch.num_rows, dtype=np.int64))
+                if number == ROW_ID:
+                    column = pc.coalesce(batch.column(_LINEAGE[number].name), column)
+            if number in _LINEAGE:
+                index = batch.schema.get_field_index(_LINEAGE[number].name)
+                batch = batch.set_column(index, _LINEAGE[number], column)
+            else:
+                batch = batch.append_column(_FIELDS[number], column)
         return batch
 
     @cached_property
-    def _position_indexes(self) -> tuple[int, ...]:
+    def _metadata_ids(self) -> tuple[int, ...]:
+        """The metadata columns that are returned or used by the predicate."""
         tested = {column.field_id for column in columns_of(self.predicate)} | top_level(self.columns).keys()
-        return tuple(number for number in (FILE, POSITION) if number in tested)
+        return tuple(number for number in _FIELDS if number in tested)
 
     # ---- sections ----
 
@@ -360,7 +384,7 @@ class SplitReader:
         if self._has_keys or on_positions(self.predicate):
             return None  # kinds are in the files
         rows = 0
-        for file in split.files:
+        for file in (file for section in split.sections for file in section.files_with_rows):
             vector = file.deletion_vector
             if not file.matches_all or (vector is not None and vector.cardinality is None):
                 return None
@@ -393,7 +417,7 @@ def _alive(deleted: Positions, first: int, count: int) -> pa.BooleanArray | None
 
 
 @contextmanager
-def _of_file(opened: DataFile) -> Iterator[None]:
+def _of_file(opened: DataFile | StitchedFile) -> Iterator[None]:
     """Add a file's location to errors."""
     try:
         yield

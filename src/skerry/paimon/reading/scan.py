@@ -18,7 +18,7 @@ from skerry.paimon.reading.rows import SplitReader
 from skerry.table.arguments import Condition
 from skerry.table.explanation import Explanation
 from skerry.table.predicate import Predicate, conjuncts_of, parse
-from skerry.table.rows.metadata_columns import METADATA_COLUMNS
+from skerry.table.rows.metadata_columns import LINEAGE_COLUMNS, METADATA_COLUMNS
 from skerry.table.selection import checked_limit, select_columns
 from skerry.table.table_scan import TableScan
 from skerry.table.work.read_ahead import default_threads
@@ -213,7 +213,8 @@ class PaimonScan(TableScan):
         schema = self._state.arrow_schema
         if not self._has_positions:
             return schema
-        positions = [METADATA_COLUMNS.field(name) for name in POSITION_COLUMNS if name not in schema.names]
+        names = (*POSITION_COLUMNS, *LINEAGE_COLUMNS.names) if self._state.options.row_tracking else POSITION_COLUMNS
+        positions = [METADATA_COLUMNS.field(name) for name in names if name not in schema.names]
         return pa.schema([*schema, *positions], schema.metadata)
 
     @property

@@ -88,7 +88,8 @@ def file_statistics(state: PaimonState, files: PlannedFiles, *, are_all: bool) -
 
 def _has_all_rows(state: PaimonState, files: PlannedFiles) -> bool:
     """Whether all rows of files are rows of the table, and match."""
-    return not state.schema.primary_keys and not files.vectors and bool(files.matches_all.all())
+    stitched = files.has_rows is not None and not files.has_rows.all()
+    return not (state.schema.primary_keys or files.vectors or stitched) and bool(files.matches_all.all())
 
 
 def _of_columns(

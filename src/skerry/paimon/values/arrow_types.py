@@ -27,7 +27,14 @@ from skerry.paimon.values.types import (
     TypeRoot,
     VectorType,
 )
-from skerry.table.rows.schema import FIELD_ID_KEY, NULL_DEFAULT_KEY, WRITE_DEFAULT_KEY, field_id, is_list
+from skerry.table.rows.schema import (
+    FIELD_ID_KEY,
+    LARGE_OBJECT_KEY,
+    NULL_DEFAULT_KEY,
+    WRITE_DEFAULT_KEY,
+    field_id,
+    is_list,
+)
 from skerry.table.rows.value_limits import FRACTION_DIGITS_KEY, MAX_LENGTH_KEY
 from skerry.table.rows.values import decode_value, encode_value
 from skerry.variant import VARIANT, is_variant
@@ -35,7 +42,7 @@ from skerry.wkb import shapes_of, shapes_type
 
 __all__ = [
     "DOC_KEY",
-    "TYPE_KEY",
+    "VECTOR_KEY",
     "arrow_field",
     "arrow_type",
     "check_default",
@@ -47,8 +54,8 @@ __all__ = [
 
 DOC_KEY = b"doc"
 """Metadata key of a field's description."""
-TYPE_KEY = b"skerry:paimon_type"
-"""Metadata key of the Paimon type of fields whose Arrow type does not tell: `BLOB` and `VECTOR`."""
+VECTOR_KEY = b"skerry:vector"
+"""Metadata key of lists of a fixed length that are stored as VECTOR."""
 
 _NESTED_ID_BASE: Final = 536_870_911
 _IDS_PER_COLUMN: Final = 1024
@@ -85,16 +92,14 @@ def arrow_field(field: DataField) -> pa.Field:
     metadata = {FIELD_ID_KEY: str(field.id).encode(), **_limits(field.type)}
     if field.description is not None:
         metadata[DOC_KEY] = field.description.encode()
-    name = _TOLD.get(field.type.root) if isinstance(field.type, AtomicType) else None
-    if name is not None or isinstance(field.type, VectorType):
-        metadata[TYPE_KEY] = name or b"VECTOR"
+    if isinstance(field.type, VectorType):
+        metadata[VECTOR_KEY] = b"true"
+    elif isinstance(field.type, AtomicType) and field.type.root is TypeRoot.BLOB:
+        metadata[LARGE_OBJECT_KEY] = b"true"
     if field.default_value is not None:
         metadata[WRITE_DEFAULT_KEY] = check_default(field)
         metadata[NULL_DEFAULT_KEY] = b"true"  # Java's writer replaces nulls with it
     return pa.field(field.name, arrow_type(field.type, field.id), nullable=field.type.nullable, metadata=metadata)
-
-
-_TOLD: Final = {TypeRoot.BLOB: b"BLOB"}
 
 
 def check_default(field: DataField) -> bytes:
@@ -312,8 +317,7 @@ def _fields(fields: list[pa.Field], next_id: Callable[[], int], path: tuple[str,
                 raise SchemaError(f"{_column(place)}the name is used twice")
             taken.add(field.name)
             number = next_id()
-            told = (field.metadata or {}).get(TYPE_KEY)
-            found = _told_type(field, told, place) if told else to_paimon_type(shapes_type(field), next_id, path=place)
+            found = _marked_type(field, place) or to_paimon_type(shapes_type(field), next_id, path=place)
             type_ = _nullable(found, field.nullable)
             doc = (field.metadata or {}).get(DOC_KEY)
             yield DataField(number, field.name, type_, None if doc is None else doc.decode())
@@ -321,22 +325,26 @@ def _fields(fields: list[pa.Field], next_id: Callable[[], int], path: tuple[str,
     return tuple(walk())
 
 
-def _told_type(field: pa.Field, told: bytes, path: tuple[str, ...]) -> PaimonType:
-    """The type of a field whose metadata names it.
+def _marked_type(field: pa.Field, path: tuple[str, ...]) -> PaimonType | None:
+    """The type of a field whose metadata names it; None if it does not.
 
     Raises:
-        SchemaError: The Arrow type does not fit it, or the name is unknown.
+        SchemaError: The Arrow type does not fit it.
     """
-    type_ = _plain(field.type)
-    if told == b"BLOB" and any(is_bytes(type_) for is_bytes in _BYTES):
-        return AtomicType(TypeRoot.BLOB)
-    if told == b"VECTOR" and pa.types.is_fixed_size_list(type_) and type_.value_type in _VECTOR_ELEMENTS:
+    type_, marks = _plain(field.type), field.metadata or {}
+    if LARGE_OBJECT_KEY in marks:
+        if any(is_bytes(type_) for is_bytes in _BYTES):
+            return AtomicType(TypeRoot.BLOB)
+        raise SchemaError(f"{_column(path)}Arrow type {type_} cannot be stored as BLOB, which must be binary")
+    if VECTOR_KEY not in marks:
+        return None
+    if pa.types.is_fixed_size_list(type_) and type_.value_type in _VECTOR_ELEMENTS:
         element = _nullable(_atomic(type_.value_type, (*path, "element")), type_.value_field.nullable)
         assert isinstance(element, AtomicType)
         return VectorType(element, type_.list_size)
     raise SchemaError(
-        f"{_column(path)}Arrow type {type_} cannot be stored as {told.decode(errors='replace')}: a BLOB must be "
-        "binary, a VECTOR a list of a fixed number of booleans, integers or floating-point numbers"
+        f"{_column(path)}Arrow type {type_} cannot be stored as VECTOR, which must be a list of a fixed number of "
+        "booleans, integers or floating-point numbers"
     )
 
 

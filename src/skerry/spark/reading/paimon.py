@@ -199,7 +199,7 @@ class _BranchRead:
 def _is_native(file: SplitFile, fits: set[int]) -> bool:
     """Whether Spark's reader reads a file correctly, except for rows deleted by their kinds."""
     is_plain = file.file_format == "parquet" and file.deletion_vector is None and file.schema_id in fits
-    return is_plain and not name(file.location).startswith(("_", "."))
+    return is_plain and file.write_cols is None and not name(file.location).startswith(("_", "."))
 
 
 def _row_count(file: SplitFile) -> int:

@@ -61,6 +61,16 @@ class FieldMetrics:
     nan_counts: npt.NDArray[np.int64]
     value_counts: npt.NDArray[np.int64]
 
+    def take(self, rows: npt.NDArray[np.int64]) -> FieldMetrics:
+        """The metrics of some of the files."""
+        return FieldMetrics(
+            self.lower.take(pa.array(rows)),
+            self.upper.take(pa.array(rows)),
+            self.null_counts[rows],
+            self.nan_counts[rows],
+            self.value_counts[rows],
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:

@@ -16,6 +16,7 @@ from skerry.variant.values import is_variant
 from skerry.wkb.fields import Shapes, shapes_of
 
 __all__ = [
+    "LARGE_OBJECT_KEY",
     "NULL_DEFAULT_KEY",
     "WRITE_DEFAULT_KEY",
     "Leaf",
@@ -30,6 +31,8 @@ __all__ = [
 FIELD_ID_KEY = b"PARQUET:field_id"
 WRITE_DEFAULT_KEY = b"skerry:write_default"
 """Metadata key of the value that fills a column missing from the data, in single-value serialisation."""
+LARGE_OBJECT_KEY = b"skerry:large_object"
+"""Metadata key of columns whose values are read as descriptors, and neither compared nor counted."""
 NULL_DEFAULT_KEY = b"skerry:default_for_null"
 """Metadata key of columns whose write default also replaces nulls in the data."""
 
@@ -89,7 +92,8 @@ def empty_batch(schema: pa.Schema) -> pa.RecordBatch:
 def leaves(schema: pa.Schema) -> list[Leaf]:
     """All primitive columns, struct members included.
 
-    Elements of lists and maps are not columns of the row, variants have no type that columns share.
+    Elements of lists and maps are not columns of the row, variants have no type that columns share, and large objects
+    are not looked at.
     """
 
     def walk(field: pa.Field, path: tuple[str, ...]) -> Iterator[Leaf]:
@@ -98,7 +102,7 @@ def leaves(schema: pa.Schema) -> list[Leaf]:
         if pa.types.is_struct(type_) and not is_variant(type_):
             for child in type_:
                 yield from walk(child, path)
-        elif not pa.types.is_nested(type_):
+        elif not pa.types.is_nested(type_) and LARGE_OBJECT_KEY not in (field.metadata or {}):
             yield Leaf(".".join(path), field_id(field), type_, path, shapes_of(field))
 
     return [found for field in schema for found in walk(field, ())]

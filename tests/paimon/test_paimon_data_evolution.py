@@ -1,0 +1,207 @@
+"""Tables whose rows are stitched together from files of some columns; BLOB and VECTOR columns in files of their own.
+
+The shipped ones are by pypaimon 2.1. Spec: docs/formats/paimon.md § 8.8, § 8.10, § 8.11.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from skerry.errors import FormatError, SkerryError, UnsupportedError
+from skerry.paimon.manifests.manifest import DataFileMeta, FileKind, ManifestEntry, batch_of
+from skerry.paimon.planning.row_sections import row_sections
+from skerry.paimon.table import PaimonTable
+from skerry.paimon.values.blob_layout import (
+    FOOTER_BYTES,
+    BlobDescriptor,
+    decode_index,
+    decode_index_length,
+    descriptors,
+    encode_index,
+)
+from skerry.paimon.values.simple_stats import EMPTY_ROW
+from skerry.storage import Storage
+
+DATA = Path(__file__).parent / "data" / "pypaimon"
+
+
+def opened(folder: Path, name: str) -> PaimonTable:
+    shutil.copytree(DATA / name, folder / name)
+    return PaimonTable.open(Storage(), str(folder / name))
+
+
+def rows_of(table: PaimonTable, **how: Any) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = table.scan(**how).to_arrow().to_pylist()
+    return rows
+
+
+# Columns of the same rows --------------------------------------------------------------------------------------------
+
+
+EVOLVED = [(1, "a", 1), (2, "b", 20), (3, "C", 3), (4, "d", 4), (5, "e", 5), (6, "f", None)]
+
+
+def test_columns_come_from_the_newest_file_that_has_them(tmp_path: Path) -> None:
+    table = opened(tmp_path, "evolved")
+    assert [tuple(row.values()) for row in rows_of(table)] == EVOLVED
+    assert rows_of(table, columns=["n"]) == [{"n": row[2]} for row in EVOLVED]
+    assert rows_of(table, where="n = 20 OR s = 'C'", columns=["id"]) == [{"id": 2}, {"id": 3}]
+    assert rows_of(table, where="n IS NULL", columns=["s", "_row_id"]) == [{"s": "f", "_row_id": 5}]
+    assert [row["_last_updated_sequence_number"] for row in rows_of(table, columns=table_lineage())] == [4] * 4 + [
+        3
+    ] * 2
+    assert table.scan().count() == 6
+    assert table.scan(where="n > 3").count() == 3
+    assert table.scan().row_bounds() == (6, 6)
+    assert rows_of(table, snapshot=2) == [
+        {"id": number, "s": "abcdef"[number - 1], "n": number} for number in range(1, 7)
+    ]
+
+
+def table_lineage() -> list[str]:
+    return ["_row_id", "_last_updated_sequence_number"]
+
+
+def test_changes_of_stitched_rows_are_compared(tmp_path: Path) -> None:
+    table = opened(tmp_path, "evolved")
+    found = table.changes(2, 3, on=["id"]).to_arrow()
+    assert found.select(["id", "n", "_change_type"]).to_pylist() == [
+        {"id": 2, "n": 2, "_change_type": "UPDATE_BEFORE"},
+        {"id": 2, "n": 20, "_change_type": "UPDATE_AFTER"},
+        {"id": 6, "n": 6, "_change_type": "UPDATE_BEFORE"},
+        {"id": 6, "n": None, "_change_type": "UPDATE_AFTER"},
+    ]
+    assert table.changes(1, 2).to_arrow().select(["id", "_change_type"]).to_pylist() == [
+        {"id": 5, "_change_type": "INSERT"},
+        {"id": 6, "_change_type": "INSERT"},
+    ]
+
+
+def test_stitched_rows_are_counted_and_appended_to(tmp_path: Path) -> None:
+    table = opened(tmp_path, "evolved")
+    assert table.statistics()["n"].ndv is None
+    table.analyze()
+    assert {name: found.ndv for name, found in table.statistics().items()} == {"id": 6, "s": 6, "n": 5}
+    table.append(pa.table({"id": [7], "s": ["g"], "n": pa.array([7], pa.int32())}))
+    assert {name: found.ndv for name, found in table.statistics().items()} == {"id": 7, "s": 7, "n": 6}
+    assert rows_of(table, where="id = 7", columns=["id", "_row_id"]) == [{"id": 7, "_row_id": 6}]
+    explained = str(table.scan(where="id = 7").explain())
+    assert "files by bounds" in explained
+    with pytest.raises(UnsupportedError, match=r"row-tracking.enabled=true"):
+        table.compact(full=True)
+
+
+def test_vectors_of_the_oldest_file_delete_rows(tmp_path: Path) -> None:
+    table = opened(tmp_path, "deleted")
+    assert rows_of(table) == [{"id": 1, "s": "a"}, {"id": 3, "s": "c"}, {"id": 4, "s": "D"}]
+    assert table.scan().count() == 3
+    assert rows_of(table, columns=["id", "_row_id"])[1] == {"id": 3, "_row_id": 2}
+
+
+def entry(name: str, first: int | None, rows: int, **how: Any) -> ManifestEntry:
+    file = DataFileMeta(name, 1, rows, first_row_id=first, **how)
+    return ManifestEntry(FileKind.ADD, EMPTY_ROW, 0, -1, file)
+
+
+def sections(*entries: ManifestEntry) -> list[list[str]]:
+    found = row_sections(batch_of(entries), np.zeros(len(entries), np.int64), location="x")
+    names = [entries[row].file.file_name for row in found.rows.tolist()]
+    return [names[start:end] for start, end in zip(found.starts[:-1].tolist(), found.starts[1:].tolist(), strict=True)]
+
+
+def test_files_are_grouped_by_row_ids() -> None:
+    newer = entry("b.parquet", 0, 4, max_sequence_number=2)
+    found = sections(
+        entry("c.parquet", 4, 1), newer, entry("x.blob", 2, 2), entry("a.parquet", 0, 4), entry("d.parquet", None, 9)
+    )
+    assert found == [["a.parquet", "b.parquet", "x.blob"], ["c.parquet"], ["d.parquet"]]
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        [entry("a.parquet", 0, 4), entry("b.parquet", 1, 3)],
+        [entry("a.parquet", 0, 4), entry("b.parquet", 0, 3)],
+        [entry("a.parquet", 0, 4), entry("x.blob", 3, 2)],
+        [entry("x.vector.parquet", 0, 2)],
+        [entry("a.parquet", 2**62 + 1, 2)],
+    ],
+)
+def test_row_ids_that_overlap_otherwise_are_refused(entries: list[ManifestEntry]) -> None:
+    with pytest.raises(FormatError, match="row ids"):
+        sections(*entries)
+
+
+# BLOB and VECTOR columns ---------------------------------------------------------------------------------------------
+
+
+def test_blobs_and_vectors_are_read_from_files_of_their_own(tmp_path: Path) -> None:
+    table = opened(tmp_path, "dedicated")
+    rows = rows_of(table)
+    assert [row["v"] for row in rows] == [[1, 2], [30, 40], [5, 6], [7, 8]]
+    assert [None if row["b"] is None else table.open_blob(row["b"]).read() for row in rows] == [
+        b"x" * 700,
+        None,
+        b"new",
+        b"",
+    ]
+    stream = table.open_blob(rows[0]["b"])
+    assert (stream.seek(690), stream.read(5), stream.read()) == (690, b"xxxxx", b"xxxxx")
+    assert rows_of(table, columns=["id"], where="b IS NULL") == [{"id": 2}]
+    assert table.scan(columns=["v"], where="id = 4").to_arrow().column("v").to_pylist() == [[7, 8]]
+    assert "b" not in table.statistics()
+
+
+def test_blobs_are_bytes_where_a_table_says_so(tmp_path: Path) -> None:
+    table = opened(tmp_path, "dedicated")
+    table.set_properties({"blob-as-descriptor": "false"})
+    assert [row["b"] for row in rows_of(table)] == [b"x" * 700, None, b"new", b""]
+    (blob,) = [path for path in (tmp_path / "dedicated").rglob("*.blob") if path.stat().st_size > 700]
+    data = bytearray(blob.read_bytes())
+    data[100] ^= 1
+    blob.write_bytes(data)
+    with pytest.raises(FormatError, match="a value of a BLOB file is corrupt"):
+        rows_of(table)
+
+
+def test_descriptors_lead_nowhere_else(tmp_path: Path) -> None:
+    table = opened(tmp_path, "dedicated")
+    (tmp_path / "secret").write_bytes(b"secret")
+    with pytest.raises(SkerryError, match="outside"):
+        table.open_blob(BlobDescriptor(str(tmp_path / "secret"), 0, 6).encode())
+    blob = str(next((tmp_path / "dedicated").rglob("*.blob")))
+    assert len(table.open_blob(BlobDescriptor(blob, 1, -1).encode()).read()) == Path(blob).stat().st_size - 1
+    with pytest.raises(FormatError, match="names bytes 1 to 100001 of a file"):
+        table.open_blob(BlobDescriptor(blob, 1, 100_000).encode())
+    for wrong in (b"", b"\x02abc", b"\x01\xff\xff\xff\xff", BlobDescriptor("x", 0, 1).encode() + b"\0"):
+        with pytest.raises(FormatError, match="descriptor of a BLOB"):
+            table.open_blob(wrong)
+
+
+def test_descriptors_are_made_together() -> None:
+    made = descriptors("f", np.array([4, 0, 9]), np.array([1, 0, 3]), np.array([True, False, True]))
+    assert made.to_pylist() == [BlobDescriptor("f", 4, 1).encode(), None, BlobDescriptor("f", 9, 3).encode()]
+    assert BlobDescriptor.decode(made[2].as_py()) == BlobDescriptor("f", 9, 3)
+    old = b"\x01\x01\0\0\0f" + (7).to_bytes(8, "little") + (2).to_bytes(8, "little")
+    assert BlobDescriptor.decode(old) == BlobDescriptor("f", 7, 2)
+
+
+def test_indexes_of_blob_files_come_back() -> None:
+    lengths = np.array([16, -1, 2**40, -2, 17, 1 << 20])
+    data = encode_index(lengths)
+    index, end = data[:-FOOTER_BYTES], int(lengths[lengths > 0].sum())
+    assert decode_index_length(data[-FOOTER_BYTES:], len(data) + end) == len(index)
+    offsets, found = decode_index(index, 6, end)
+    assert found.tolist() == lengths.tolist()
+    assert offsets.tolist() == [0, 16, 16, 16 + 2**40, 16 + 2**40, 33 + 2**40]
+    for bad, rows in ((index[:-1], 6), (index, 5), (index + b"\0", 6), (b"\x80", 1), (b"\x1e", 1), (b"\x05", 1)):
+        with pytest.raises(FormatError):
+            decode_index(bad, rows, end)
+    with pytest.raises(FormatError, match="take 16 bytes, its index begins at 17"):
+        decode_index(encode_index(np.array([16]))[:-FOOTER_BYTES], 1, 17)
