@@ -423,7 +423,7 @@ def test_tables_that_cannot_be_are_refused(options: dict[str, str], shape: dict[
     [
         {"type": "format-table"},
         {"manifest.format": "parquet"},
-        {"data-evolution.enabled": "true"},
+        {"blob-view-field": "b"},
         {"chain-table.enabled": "true"},
         {"pk-clustering-override": "true"},
         {"query-auth.enabled": "true"},

@@ -250,12 +250,6 @@ class CoreOptions:
         return self._bool("data-evolution.enabled", False)
 
     @property
-    def blob_descriptor_fields(self) -> tuple[str, ...]:
-        """The BLOB columns of which tables store descriptors instead of bytes."""
-        listed = (self.options.get(name, "") for name in ("blob-descriptor-field", "blob.stored-descriptor-fields"))
-        return tuple(name for text in listed for name in parse_list(text))
-
-    @property
     def blob_as_descriptor(self) -> bool:
         """Whether values of BLOB columns are read as descriptors, and not as bytes."""
         return self._bool("blob-as-descriptor", True)

@@ -215,6 +215,9 @@ _PLAIN_VALUES: Final[Mapping[str, tuple[str, ...]]] = {
 _PATH_STRATEGY: Final = "data-file.external-paths.strategy"
 
 
+_STORED_DESCRIPTORS: Final = ("blob-descriptor-field", "blob.stored-descriptor-fields")
+
+
 def check_readable(schema: TableSchema) -> None:
     """Refuse a table whose rows cannot be read, or would be wrong.
 
@@ -233,7 +236,7 @@ def check_readable(schema: TableSchema) -> None:
         blobs = [type_ for type_ in types_within(field.type) if isinstance(type_, AtomicType)]
         if not isinstance(field.type, AtomicType) and any(type_.root is TypeRoot.BLOB for type_ in blobs):
             raise UnsupportedError(f"column {field.name!r} of type {field.type}: BLOBs inside others are not supported")
-    if core.blob_descriptor_fields and not core.blob_as_descriptor:
+    if any(options.get(name, "").strip() for name in _STORED_DESCRIPTORS) and not core.blob_as_descriptor:
         raise UnsupportedError("table option blob-descriptor-field needs blob-as-descriptor=true", rule=_RULE)
     _ = (core.merge_engine, core.changelog_producer, core.bucket_function, core.bucket)  # raise if unknown
 

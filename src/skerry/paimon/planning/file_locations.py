@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from skerry.errors import FormatError, UnsupportedError
 from skerry.paimon.metadata.partition_names import partition_texts
+from skerry.paimon.metadata.schema import ROW_ID
 from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.planning.entry_columns import PartitionCodes
 from skerry.paimon.values.byte_spans import Longs
@@ -66,7 +67,7 @@ def check_locations(state: PaimonState, entries: pa.RecordBatch, location: str) 
     Raises:
         FormatError: A name leads outside its folder.
         SkerryError: A file is outside the table's folder.
-        UnsupportedError: A file has an unsupported format.
+        UnsupportedError: A file has an unsupported format, or only some of the columns where that is not expected.
     """
     names = entries.column("_FILE_NAME")
     _check_names(names, location)
@@ -75,6 +76,13 @@ def check_locations(state: PaimonState, entries: pa.RecordBatch, location: str) 
     unknown = set(pc.unique(suffixes).to_pylist()) - set(_FORMATS)
     if unknown:
         raise UnsupportedError(f"data files of format {min(unknown)!r} are not supported", location=location)
+    written = entries.column("_WRITE_COLS")
+    if written.null_count < len(written) and not state.options.data_evolution:
+        tracked = pc.list_parent_indices(written).filter(pc.equal(written.flatten(), ROW_ID))
+        if len(pc.unique(tracked)) < len(written) - written.null_count:
+            raise UnsupportedError(
+                "data files with only some of the columns need data-evolution.enabled=true", location=location
+            )
     for path in entries.column("_EXTERNAL_PATH").drop_null().to_pylist():
         check_location(state, path)
 
