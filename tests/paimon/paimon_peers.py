@@ -154,6 +154,9 @@ class JavaPaimon:
         text = self._java.statistics(str(path))
         return None if text is None else json.loads(text)
 
+    def expire_by_options(self, path: str | Path) -> None:
+        self._java.expireByOptions(str(path))
+
     def expire(self, path: str | Path, retained: int) -> int:
         return self._java.expire(str(path), retained)
 

@@ -21,7 +21,6 @@ from skerry.errors import (
     NotFoundError,
     SchemaError,
     StorageError,
-    UnsupportedError,
 )
 from skerry.paimon.jobs.expire import ExpiryRule, plan_expired
 from skerry.paimon.metadata.consumers import write_consumer
@@ -144,10 +143,6 @@ def test_options_and_moments(tmp_path: Path) -> None:
     assert table.expire_snapshots().snapshot_ids == (1, 2)
     with pytest.raises(SchemaError, match="keep_last"):
         table.expire_snapshots(keep_last=0)
-    retained = {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "3", "changelog.num-retained.max": "5"}
-    table = make(tmp_path / "u", properties=retained)
-    with pytest.raises(UnsupportedError, match=r"changelog\.num-retained"):
-        table.expire_snapshots()
 
 
 @pytest.mark.spark

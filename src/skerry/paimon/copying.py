@@ -19,6 +19,7 @@ from skerry.paimon.cleaning.reachability import (
     FileUse,
     MetadataReader,
     PaimonFile,
+    files_of_changes,
     kept_changelogs,
     kept_snapshots,
     reachable,
@@ -156,7 +157,7 @@ def copy_table(state: PaimonState, request: CopyRequest) -> CopySummary:
         )
     state = load_state(storage, source, table=state.name)
     before = [set(branch.locations) for branch in _branches(state)]
-    runs = [*kept_snapshots(state), *([changelog] for changelog in kept_changelogs(state))]
+    runs, changelogs = kept_snapshots(state), kept_changelogs(state)
     branches = [_without_gone(branch, set().union(*before)) for branch in _branches(state)]
     sizes = {file_key(file.location): file.size_bytes for file in storage.list(source)}
     copy = _Copy(state, request, request.moves(source), request.present(), sizes)
@@ -171,10 +172,10 @@ def copy_table(state: PaimonState, request: CopyRequest) -> CopySummary:
     texts = {text: _renamed(copy, relocation, text) for branch in branches for text in branch.locations}
     _refuse_diverged(copy, branches, texts)
     reader = MetadataReader(state, executor=request.executor)
-    for run in runs:
-        for file in reachable(state, run, reader):
-            if relocation.renamed.get(name(file.location)) is None or not is_within(source, file.location):
-                copy.carry(file)
+    needed = files_of_changes(state, changelogs, reader).union(*(reachable(state, run, reader) for run in runs))
+    for file in needed:
+        if relocation.renamed.get(name(file.location)) is None or not is_within(source, file.location):
+            copy.carry(file)
     rewritten = [file for file in copy.files.values() if file.is_rewritten]
     done = copy_files([file for file in copy.files.values() if not file.is_rewritten], storage, request)
     published = _publish(copy, branches, texts)

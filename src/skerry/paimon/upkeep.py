@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from skerry.errors import UnsupportedError
 from skerry.paimon.handle import PaimonHandle
 from skerry.paimon.jobs.expire import ExpiryRule, plan_expired
 from skerry.paimon.metadata.consumers import least_next_snapshot
@@ -22,12 +21,8 @@ def upkeep(handle: PaimonHandle) -> Upkeep:
     state = handle.state
     layout = WriteLayout(state.name, state.location, state.storage, state.schema, state.branch)
     snapshots = handle.snapshots()
-    try:
-        rule = ExpiryRule.of(state, None, None)
-    except UnsupportedError:  # expiry refuses the table
-        expired = []
-    else:
-        expired = plan_expired(snapshots, rule, least_next_snapshot(state.storage, state.paths))
+    rule = ExpiryRule.of(state, None, None)
+    expired = plan_expired(snapshots, rule, least_next_snapshot(state.storage, state.paths))
     newest = state.paths.schema(state.schema.id) if state.snapshot is None else state.paths.snapshot(state.snapshot.id)
     options = state.options
     policy = SketchPolicy.from_properties(state.properties)

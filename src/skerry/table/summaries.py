@@ -146,6 +146,7 @@ class ExpireSummary:
         files: The deleted files; empty if the snapshots expired but deleting failed, which is logged.
         kept_outside: Files that are no longer referenced but are kept because they are not below the table's folder.
         dry_run: Whether nothing was changed.
+        changelog_ids: Snapshots of Paimon tables whose changelogs had outlived them, and have expired now.
     """
 
     snapshot_ids: tuple[int, ...] = ()
@@ -153,6 +154,7 @@ class ExpireSummary:
     files: tuple[TableFile, ...] = ()
     kept_outside: tuple[TableFile, ...] = ()
     dry_run: bool = False
+    changelog_ids: tuple[int, ...] = ()
 
     @property
     def size_bytes(self) -> int:

@@ -272,6 +272,14 @@ public class JavaPaimon {
         return table(path, null, "{}").newExpireSnapshots().config(config).expire();
     }
 
+    /** Expire snapshots, and changelogs that outlive them, by the table's options. */
+    public void expireByOptions(String path) throws Exception {
+        FileStoreTable table = table(path, null, "{}");
+        ExpireConfig config = table.coreOptions().expireConfig();
+        table.newExpireSnapshots().config(config).expire();
+        if (table.coreOptions().changelogLifecycleDecoupled()) table.newExpireChangelog().config(config).expire();
+    }
+
     private static JsonNode at(JsonNode list, int index) {
         return (JsonNode) list.get(index); // Janino finds the inherited method
     }

@@ -18,7 +18,7 @@ from skerry.paimon.manifests.live_files import merged_entries
 from skerry.paimon.manifests.manifest import FileKind, ManifestEntry, read_manifest
 from skerry.paimon.manifests.manifest_list import ManifestFileMeta, read_manifest_list
 from skerry.paimon.metadata.branches import branch_names, on_branch
-from skerry.paimon.metadata.changelogs import changelog_ids, read_changelog
+from skerry.paimon.metadata.changelogs import changelog_ids, changes_list, read_changelog
 from skerry.paimon.metadata.paths import MAIN_BRANCH
 from skerry.paimon.metadata.snapshot import Snapshot
 from skerry.paimon.metadata.snapshots import find_snapshot, snapshot_ids
@@ -29,7 +29,15 @@ from skerry.paimon.writing.layout import WriteLayout
 from skerry.storage import Storage
 from skerry.table.work.tasks import Executor, ThreadExecutor
 
-__all__ = ["FileUse", "MetadataReader", "PaimonFile", "kept_changelogs", "kept_snapshots", "reachable"]
+__all__ = [
+    "FileUse",
+    "MetadataReader",
+    "PaimonFile",
+    "files_of_changes",
+    "kept_changelogs",
+    "kept_snapshots",
+    "reachable",
+]
 
 _TASK_FILES: Final = 16
 
@@ -161,12 +169,47 @@ def kept_snapshots(state: PaimonState, gone: Iterable[int] = ()) -> list[list[Sn
     return [run for run in runs if run]
 
 
-def kept_changelogs(state: PaimonState) -> list[Snapshot]:
-    """What is left of snapshots of all branches that expired before their changelogs."""
-    found = []
+def kept_changelogs(state: PaimonState, gone: Iterable[int] = ()) -> list[str]:
+    """The manifest lists with the changes of snapshots of all branches that expired before their changelogs.
+
+    Args:
+        state: A state of any branch.
+        gone: Snapshots whose changelogs on its branch no longer count.
+    """
+    expired = set(gone)
+    lists: list[str | None] = []
     for branch in [MAIN_BRANCH, *branch_names(state.storage, state.paths)]:
         paths = on_branch(state.paths, branch)
-        found += [read_changelog(state.storage, paths, number) for number in changelog_ids(state.storage, paths)]
+        ids = changelog_ids(state.storage, paths)
+        if not ids:
+            continue
+        own = state if branch == state.branch else state.newest(branch)
+        for number in ids:
+            if own is not state or number not in expired:
+                lists.append(changes_list(own.schema, read_changelog(state.storage, paths, number)))
+    return [name for name in lists if name is not None]
+
+
+def files_of_changes(state: PaimonState, lists: Iterable[str], reader: MetadataReader) -> set[PaimonFile]:
+    """The files that hold changes: manifest lists, their manifests, and the files that these add.
+
+    Args:
+        state: The table.
+        lists: Names of manifest lists.
+        reader: Reads metadata.
+    """
+    layout = WriteLayout(state.name, state.location, state.storage, state.schema, state.branch)
+    found: set[PaimonFile] = set()
+    for name in lists:
+        found.add(PaimonFile(state.paths.manifest(name), FileUse.MANIFEST_LIST))
+        manifests = reader.manifests(name)
+        found |= {
+            PaimonFile(state.paths.manifest(manifest.file_name), FileUse.MANIFEST, manifest.file_size)
+            for manifest in manifests
+        }
+        for entry in reader.entries(manifests):
+            if entry.kind is FileKind.ADD:
+                found |= _data_files(layout, entry)
     return found
 
 

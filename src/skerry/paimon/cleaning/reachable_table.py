@@ -10,7 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from skerry.errors import NotFoundError
-from skerry.paimon.cleaning.reachability import MetadataReader, kept_changelogs, kept_snapshots, reachable
+from skerry.paimon.cleaning.reachability import (
+    MetadataReader,
+    files_of_changes,
+    kept_changelogs,
+    kept_snapshots,
+    reachable,
+)
 from skerry.paimon.metadata.branches import branch_folder_names, branch_names, on_branch
 from skerry.paimon.metadata.paths import MAIN_BRANCH, TablePaths
 from skerry.paimon.metadata.schemas import schema_ids
@@ -91,10 +97,11 @@ class ReachablePaimonTable:
         """
         found = {file_key(file.location): file.location for file in self._metadata_files()}
         reader = MetadataReader(self._state, executor=self._executor)
-        runs = [*kept_snapshots(self._state), *([changelog] for changelog in kept_changelogs(self._state))]
-        for run in runs:
+        for run in kept_snapshots(self._state):
             found |= {file_key(file.location): file.location for file in reachable(self._state, run, reader)}
-        return found
+        lenient = MetadataReader(self._state, lenient=True, executor=self._executor)
+        changes = files_of_changes(self._state, kept_changelogs(self._state), lenient)
+        return found | {file_key(file.location): file.location for file in changes}
 
     def _metadata_files(self) -> Iterator[FileStatus]:
         """Schemas, snapshots, tags, changelogs, consumers and marks of streams of all branches, and hints.

@@ -4,7 +4,10 @@ Snapshots are deleted first, oldest first, then their files: an interrupted run 
 to, and no snapshot without its files. What tags, branches and the remaining snapshots need is never deleted, and no
 snapshot expires that a consumer has yet to read.
 
-Spec: docs/formats/paimon.md § 13.4.
+If the table's options keep changelogs longer, an expired snapshot leaves a file of its own in `changelog/`, until its
+changelog expires by the same rules with other numbers.
+
+Spec: docs/formats/paimon.md § 13.4, § 13.5.
 """
 
 from __future__ import annotations
@@ -15,8 +18,16 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 
-from skerry.errors import NotFoundError, SchemaError, SkerryError, UnsupportedError
-from skerry.paimon.cleaning.reachability import MetadataReader, PaimonFile, kept_changelogs, kept_snapshots, reachable
+from skerry.errors import NotFoundError, SchemaError, SkerryError
+from skerry.paimon.cleaning.reachability import (
+    MetadataReader,
+    PaimonFile,
+    files_of_changes,
+    kept_changelogs,
+    kept_snapshots,
+    reachable,
+)
+from skerry.paimon.metadata.changelogs import changelog_ids, changes_list, keep_changelog, read_changelog
 from skerry.paimon.metadata.consumers import least_next_snapshot
 from skerry.paimon.metadata.published_file import several_files
 from skerry.paimon.metadata.snapshot import Snapshot
@@ -52,19 +63,8 @@ class ExpiryRule:
 
         Raises:
             SchemaError: An argument or option is not valid.
-            UnsupportedError: Changelogs are to be kept longer than snapshots.
         """
         options = state.options
-        if (
-            options.changelog_num_retained_max > options.snapshot_num_retained_max
-            or options.changelog_num_retained_min > options.snapshot_num_retained_min
-            or options.changelog_time_retained_ms > options.snapshot_time_retained_ms
-        ):
-            raise UnsupportedError(
-                "options changelog.num-retained and changelog.time-retained: changelogs that outlive their snapshots "
-                "are not written",
-                location=state.name,
-            )
         now = int(time.time() * 1000)
         before = now - options.snapshot_time_retained_ms
         if older_than is not None:
@@ -78,6 +78,15 @@ class ExpiryRule:
         if least < 1 or most < least:
             raise SchemaError(f"options snapshot.num-retained: at least {least} and at most {most} is not a range")
         return cls(least, most, before)
+
+    @classmethod
+    def of_changelogs(cls, state: PaimonState) -> ExpiryRule | None:
+        """The rule for changelogs; None if they do not outlive their snapshots."""
+        options = state.options
+        if not options.changelogs_outlive_snapshots:
+            return None
+        before = int(time.time() * 1000) - options.changelog_time_retained_ms
+        return cls(options.changelog_num_retained_min, options.changelog_num_retained_max, before)
 
 
 def plan_expired(snapshots: Sequence[Snapshot], rule: ExpiryRule, next_wanted: int | None = None) -> list[Snapshot]:
@@ -124,13 +133,11 @@ def expire_snapshots(
     storage, paths = state.storage, state.paths
     while True:
         ids = snapshot_ids(storage, paths)
-        found = [find_snapshot(storage, paths, number) for number in ids]
-        snapshots = [snapshot for snapshot in found if snapshot is not None]
-        gone = plan_expired(snapshots, rule, least_next_snapshot(storage, paths))
-        if not gone:
+        plan = _plan(state, ids, rule)
+        if not (plan.snapshots or plan.changelogs):
             return ExpireSummary(dry_run=dry_run)
         try:
-            files = _only_in(state, gone, executor)
+            files = _only_in(state, plan, executor)
             break
         except NotFoundError:  # others may have expired it meanwhile
             if snapshot_ids(storage, paths) == ids:
@@ -138,17 +145,14 @@ def expire_snapshots(
     inside = tuple(file for file in files if is_within(state.location, file.location))
     outside = tuple(file for file in files if not is_within(state.location, file.location))
     summary = ExpireSummary(
-        tuple(snapshot.id for snapshot in gone),
+        tuple(snapshot.id for snapshot in plan.snapshots),
         files=tuple(map(table_file, inside)),
         kept_outside=tuple(map(table_file, outside)),
+        changelog_ids=plan.changelogs,
         dry_run=dry_run,
     )
     if not dry_run:
-        with several_files(f"snapshots up to {gone[-1].id} may or may not have expired", paths.snapshots):
-            for snapshot in gone:
-                storage.delete([paths.snapshot(snapshot.id)])
-        with suppress(SkerryError):  # a hint saves others a listing, and may be wrong
-            write_hint(storage, paths, gone[-1].id + 1, earliest=True)
+        _expire(state, plan)
         with after_publish("deleting the files of expired snapshots"):
             storage.delete([file.location for file in inside])
             if progress is not None:
@@ -157,13 +161,72 @@ def expire_snapshots(
     return summary
 
 
-def _only_in(state: PaimonState, gone: Sequence[Snapshot], executor: Executor | None) -> list[PaimonFile]:
-    """The files that only certain snapshots need."""
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What expires.
+
+    Args:
+        snapshots: The snapshots.
+        kept: Those of them whose changelog is kept.
+        changelogs: The numbers of expired snapshots whose changelog expires.
+    """
+
+    snapshots: tuple[Snapshot, ...] = ()
+    kept: tuple[Snapshot, ...] = ()
+    changelogs: tuple[int, ...] = ()
+
+
+def _plan(state: PaimonState, ids: Sequence[int], rule: ExpiryRule) -> _Plan:
+    storage, paths = state.storage, state.paths
+    found = [find_snapshot(storage, paths, number) for number in ids]
+    snapshots = [snapshot for snapshot in found if snapshot is not None]
+    wanted = least_next_snapshot(storage, paths)
+    gone = plan_expired(snapshots, rule, None if state.options.consumers_keep_changelogs_only else wanted)
+    changelog_rule = ExpiryRule.of_changelogs(state)
+    if changelog_rule is None:
+        return _Plan(tuple(gone))
+    older = [number for number in changelog_ids(storage, paths) if number not in ids]
+    changelogs = [*(read_changelog(storage, paths, number) for number in older), *gone]
+    # the newest one stays, as in Java
+    most = {changelog.id for changelog in changelogs[:-1]}
+    expired = plan_expired([*changelogs, *snapshots[len(gone) :]], changelog_rule, wanted)
+    numbers = tuple(changelog.id for changelog in expired if changelog.id in most)
+    return _Plan(tuple(gone), tuple(snapshot for snapshot in gone if snapshot.id not in numbers), numbers)
+
+
+def _expire(state: PaimonState, plan: _Plan) -> None:
+    """Delete the files of snapshots and changelogs, and keep the changelogs that outlive their snapshots."""
+    storage, paths = state.storage, state.paths
+    last = plan.snapshots[-1].id if plan.snapshots else plan.changelogs[-1]
+    with several_files(f"snapshots and changelogs up to {last} may or may not have expired", paths.snapshots):
+        for snapshot in plan.kept:
+            keep_changelog(storage, paths, snapshot)
+        for snapshot in plan.snapshots:
+            storage.delete([paths.snapshot(snapshot.id)])
+        storage.delete([paths.changelog(number) for number in plan.changelogs])
+    with suppress(SkerryError):  # a hint saves others a listing, and may be wrong
+        if plan.snapshots:
+            write_hint(storage, paths, plan.snapshots[-1].id + 1, earliest=True)
+        if plan.kept:
+            write_hint(storage, paths, plan.kept[-1].id, changelog=True)
+        if plan.changelogs:
+            write_hint(storage, paths, plan.changelogs[-1] + 1, earliest=True, changelog=True)
+
+
+def _only_in(state: PaimonState, plan: _Plan, executor: Executor | None) -> list[PaimonFile]:
+    """The files that only snapshots and changelogs that expire need."""
     reader = MetadataReader(state, lenient=True, executor=executor)
-    needed = reachable(state, gone, reader, mentioned=True)
+    needed = reachable(state, plan.snapshots, reader, mentioned=True)
+    existing = set(changelog_ids(state.storage, state.paths))
+    gone = [read_changelog(state.storage, state.paths, number) for number in plan.changelogs if number in existing]
+    needed |= files_of_changes(state, _lists(state, gone), reader)
     strict = MetadataReader(state, executor=executor)
-    for run in kept_snapshots(state, [snapshot.id for snapshot in gone]):
+    for run in kept_snapshots(state, [snapshot.id for snapshot in plan.snapshots]):
         needed -= reachable(state, run, strict)
-    for changelog in kept_changelogs(state):
-        needed -= reachable(state, [changelog], reader, mentioned=True)
+    needed -= files_of_changes(state, [*kept_changelogs(state, plan.changelogs), *_lists(state, plan.kept)], reader)
     return sorted(needed, key=lambda file: (file.use.value, file.location))
+
+
+def _lists(state: PaimonState, changelogs: Sequence[Snapshot]) -> list[str]:
+    lists = (changes_list(state.schema, changelog) for changelog in changelogs)
+    return [name for name in lists if name is not None]

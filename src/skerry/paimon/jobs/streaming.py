@@ -23,6 +23,7 @@ from skerry.paimon.handle import PaimonHandle
 from skerry.paimon.manifests.live_files import delta_entries
 from skerry.paimon.manifests.manifest import FileKind
 from skerry.paimon.manifests.manifest_list import read_manifest_list
+from skerry.paimon.metadata.changelogs import has_changelog
 from skerry.paimon.metadata.consumers import write_consumer
 from skerry.paimon.metadata.schemas import schema_ids
 from skerry.paimon.metadata.snapshot import CommitKind, Snapshot
@@ -30,7 +31,7 @@ from skerry.paimon.metadata.snapshots import find_snapshot, read_snapshot
 from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.planning.plan import ScanPlanner
 from skerry.paimon.planning.splits import Split
-from skerry.paimon.reading.changes import PaimonChanges, changelog_rows, changes_rows, has_changelog, read_commit
+from skerry.paimon.reading.changes import PaimonChanges, changelog_rows, changes_rows, read_commit
 from skerry.paimon.reading.rows import SplitReader
 from skerry.paimon.reading.scan import PaimonScan
 from skerry.storage import Storage
@@ -316,7 +317,7 @@ class PaimonStream:
                 location=state.name,
             )
         planner = ScanPlanner(state, conjuncts_of(self._scan(state, snapshot).predicate), default_threads())
-        reads_changelog = has_changelog(state) and snapshot.commit_kind is not CommitKind.OVERWRITE
+        reads_changelog = has_changelog(state.schema) and snapshot.commit_kind is not CommitKind.OVERWRITE
         plan = planner.plan_changelog(snapshot) if reads_changelog else planner.plan_delta(snapshot)
         kind = ChangelogTask if state.schema.primary_keys else RowsTask
         return self._tasks(kind, state, plan.splits, snapshot, ordinal)
@@ -381,7 +382,7 @@ def _commits(state: PaimonState, after: int, last: int) -> Iterator[Snapshot]:
 
 def _added_files(state: PaimonState, snapshot: Snapshot) -> int:
     """How many files hold the changes of a commit."""
-    name = snapshot.changelog_manifest_list if has_changelog(state) else snapshot.delta_manifest_list
+    name = snapshot.changelog_manifest_list if has_changelog(state.schema) else snapshot.delta_manifest_list
     if name is None:
         return 0
     return sum(found.num_added_files for found in read_manifest_list(state.storage, state.paths.manifest(name)))

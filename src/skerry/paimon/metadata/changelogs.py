@@ -6,11 +6,13 @@ from typing import Final
 
 from skerry.errors import FormatError, NotFoundError
 from skerry.paimon.metadata.numbered_files import numbered_files
+from skerry.paimon.metadata.options import ChangelogProducer, CoreOptions
 from skerry.paimon.metadata.paths import TablePaths
-from skerry.paimon.metadata.snapshot import Snapshot, decode_snapshot
+from skerry.paimon.metadata.schema import TableSchema
+from skerry.paimon.metadata.snapshot import CommitKind, Snapshot, decode_snapshot, encode_snapshot
 from skerry.storage import Storage
 
-__all__ = ["changelog_ids", "read_changelog"]
+__all__ = ["changelog_ids", "changes_list", "has_changelog", "keep_changelog", "read_changelog"]
 
 _PREFIX: Final = "changelog-"
 
@@ -39,3 +41,26 @@ def read_changelog(storage: Storage, paths: TablePaths, snapshot_id: int) -> Sna
             f"the changelog is of {snapshot.id}, expected {snapshot_id} by its file name", location=location
         )
     return snapshot
+
+
+def keep_changelog(storage: Storage, paths: TablePaths, snapshot: Snapshot) -> None:
+    """Keep the changelog of a snapshot that expires.
+
+    Spec: docs/formats/paimon.md § 13.5.
+    """
+    storage.write(paths.changelog(snapshot.id), encode_snapshot(snapshot), overwrite=True)
+
+
+def has_changelog(schema: TableSchema) -> bool:
+    """Whether a table's writers record changes in changelog files."""
+    return bool(schema.primary_keys) and CoreOptions(schema.options).changelog_producer is not ChangelogProducer.NONE
+
+
+def changes_list(schema: TableSchema, snapshot: Snapshot) -> str | None:
+    """The manifest list of the files that hold a snapshot's changes; None if no file holds them.
+
+    Those of an overwrite are in no file: the states before and after it are compared.
+    """
+    if snapshot.changelog_manifest_list is not None or has_changelog(schema):
+        return snapshot.changelog_manifest_list
+    return snapshot.delta_manifest_list if snapshot.commit_kind is CommitKind.APPEND else None

@@ -6,12 +6,22 @@ Spec: Paimon documentation, Configurations: memory sizes, durations.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import Enum
 from typing import Final, TypeVar
 
 from skerry.errors import SchemaError, UnsupportedError
 
-__all__ = ["parse_bool", "parse_choice", "parse_duration_ms", "parse_int", "parse_list", "parse_size_bytes"]
+__all__ = [
+    "OptionTexts",
+    "parse_bool",
+    "parse_choice",
+    "parse_duration_ms",
+    "parse_int",
+    "parse_list",
+    "parse_size_bytes",
+]
 
 Choice = TypeVar("Choice", bound=Enum)
 
@@ -107,3 +117,41 @@ def parse_choice(name: str, text: str, choices: type[Choice]) -> Choice:
 def parse_list(text: str) -> tuple[str, ...]:
     """Parse comma-separated names."""
     return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+@dataclass(frozen=True)
+class OptionTexts:
+    """Options as texts, each parsed when it is accessed.
+
+    Args:
+        options: Texts by name, as in the schema file.
+    """
+
+    options: Mapping[str, str]
+
+    def _bool(self, name: str, default: bool) -> bool:
+        text = self.options.get(name)
+        return default if text is None else parse_bool(name, text)
+
+    def _int(self, name: str, default: int) -> int:
+        text = self.options.get(name)
+        return default if text is None else parse_int(name, text)
+
+    def _size(self, name: str, default: int) -> int:
+        text = self.options.get(name)
+        return default if text is None else parse_size_bytes(name, text)
+
+    def _duration(self, name: str, default: int) -> int:
+        text = self.options.get(name)
+        return default if text is None else parse_duration_ms(name, text)
+
+    def _choice(self, name: str, default: Choice) -> Choice:
+        text = self.options.get(name)
+        return default if text is None else parse_choice(name, text, type(default))
+
+    def _names(self, name: str) -> tuple[str, ...]:
+        return parse_list(self.options.get(name, ""))
+
+    def field(self, column: str, option: str) -> str | None:
+        """The text of `fields.<column>.<option>`; None if not set."""
+        return self.options.get(f"fields.{column}.{option}")

@@ -8,19 +8,10 @@ Spec: docs/formats/paimon.md; Paimon Java, `CoreOptions`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
-from typing import Final, TypeVar
+from typing import Final
 
-from skerry.paimon.metadata.option_values import (
-    parse_bool,
-    parse_choice,
-    parse_duration_ms,
-    parse_int,
-    parse_list,
-    parse_size_bytes,
-)
+from skerry.paimon.metadata.option_values import OptionTexts
 from skerry.paimon.metadata.paths import MAIN_BRANCH, TablePaths
 
 __all__ = [
@@ -34,7 +25,6 @@ __all__ = [
 ]
 
 FALLBACK_BRANCH: Final = "scan.fallback-branch"
-Choice = TypeVar("Choice", bound=Enum)
 _MEBIBYTE: Final = 1 << 20
 
 
@@ -83,8 +73,7 @@ class FileFormat(Enum):
     """Only in tables that were created with it: no other engine reads it."""
 
 
-@dataclass(frozen=True)
-class CoreOptions:
+class CoreOptions(OptionTexts):
     """A table's options, each parsed when it is accessed.
 
     Every property raises `SchemaError` for a text that is not valid for its type, and `UnsupportedError` for an unknown
@@ -93,35 +82,6 @@ class CoreOptions:
     Args:
         options: Texts by name, as in the schema file.
     """
-
-    options: Mapping[str, str]
-
-    def _bool(self, name: str, default: bool) -> bool:
-        text = self.options.get(name)
-        return default if text is None else parse_bool(name, text)
-
-    def _int(self, name: str, default: int) -> int:
-        text = self.options.get(name)
-        return default if text is None else parse_int(name, text)
-
-    def _size(self, name: str, default: int) -> int:
-        text = self.options.get(name)
-        return default if text is None else parse_size_bytes(name, text)
-
-    def _duration(self, name: str, default: int) -> int:
-        text = self.options.get(name)
-        return default if text is None else parse_duration_ms(name, text)
-
-    def _choice(self, name: str, default: Choice) -> Choice:
-        text = self.options.get(name)
-        return default if text is None else parse_choice(name, text, type(default))
-
-    def _names(self, name: str) -> tuple[str, ...]:
-        return parse_list(self.options.get(name, ""))
-
-    def field(self, column: str, option: str) -> str | None:
-        """The text of `fields.<column>.<option>`; None if not set."""
-        return self.options.get(f"fields.{column}.{option}")
 
     def check(self) -> None:
         """Parse all options.
@@ -441,6 +401,20 @@ class CoreOptions:
     def changelog_time_retained_ms(self) -> int:
         """The age up to which changelogs are kept."""
         return self._duration("changelog.time-retained", self.snapshot_time_retained_ms)
+
+    @property
+    def changelogs_outlive_snapshots(self) -> bool:
+        """Whether changelogs expire by rules of their own."""
+        return (
+            self.changelog_num_retained_max > self.snapshot_num_retained_max
+            or self.changelog_num_retained_min > self.snapshot_num_retained_min
+            or self.changelog_time_retained_ms > self.snapshot_time_retained_ms
+        )
+
+    @property
+    def consumers_keep_changelogs_only(self) -> bool:
+        """Whether snapshots expire that consumers have yet to read, as their changelogs stay."""
+        return self._bool("consumer.changelog-only", False) and self.changelogs_outlive_snapshots
 
     # ---- compaction ----
 

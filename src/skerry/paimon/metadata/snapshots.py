@@ -122,10 +122,13 @@ def _read_hint(storage: Storage, paths: TablePaths, hint: str) -> int | None:
     return int(text) if text.isdigit() and len(text) <= 19 else None
 
 
-def write_hint(storage: Storage, paths: TablePaths, snapshot_id: int, *, earliest: bool = False) -> None:
-    """Write the hint of the newest or oldest snapshot; concurrent writers may overwrite each other's."""
+def write_hint(
+    storage: Storage, paths: TablePaths, snapshot_id: int, *, earliest: bool = False, changelog: bool = False
+) -> None:
+    """Write the hint of the newest or oldest snapshot or changelog; concurrent writers may overwrite each other's."""
     hint = EARLIEST if earliest else LATEST
-    storage.write(join(paths.snapshots, hint), str(snapshot_id).encode(), overwrite=True)
+    folder = paths.changelogs if changelog else paths.snapshots
+    storage.write(join(folder, hint), str(snapshot_id).encode(), overwrite=True)
 
 
 # Time travel --------------------------------------------------------------------------------------------------------

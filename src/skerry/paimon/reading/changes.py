@@ -17,8 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from skerry.errors import NotFoundError, SchemaError
-from skerry.paimon.metadata.changelogs import read_changelog
-from skerry.paimon.metadata.options import ChangelogProducer
+from skerry.paimon.metadata.changelogs import changes_list, has_changelog, read_changelog
 from skerry.paimon.metadata.snapshot import CommitKind, Snapshot
 from skerry.paimon.metadata.snapshots import earliest_id, find_snapshot
 from skerry.paimon.metadata.state import PaimonState
@@ -42,7 +41,7 @@ from skerry.table.rows.row_stream import RowStream
 from skerry.table.rows.schema import leaf
 from skerry.table.work.read_ahead import default_threads
 
-__all__ = ["PaimonChanges", "changelog_rows", "changes", "changes_rows", "has_changelog", "read_commit"]
+__all__ = ["PaimonChanges", "changelog_rows", "changes", "changes_rows", "read_commit"]
 
 _TYPES: Final = tuple(ChangeType)
 _BY_KIND: Final = np.array(
@@ -142,7 +141,7 @@ class PaimonChanges(RowStream):
         if snapshot.commit_kind is CommitKind.OVERWRITE or self._state.options.data_evolution:
             yield self._compared(snapshot)  # an append may have further columns of older rows
             return
-        reads_changelog = has_changelog(self._state)
+        reads_changelog = has_changelog(self._state.schema)
         plan = planner.plan_changelog(snapshot) if reads_changelog else planner.plan_delta(snapshot)
         yield from changelog_rows(self._reader(self._rows_schema, self._predicate), plan.splits)
 
@@ -202,18 +201,11 @@ def changelog_rows(reader: SplitReader, splits: Iterable[Split]) -> Iterator[Cha
         yield ChangedRows(pa.Table.from_batches([records.values]), _BY_KIND[records.kinds])
 
 
-def has_changelog(state: PaimonState) -> bool:
-    """Whether a table's writers record changes in changelog files."""
-    return bool(state.schema.primary_keys) and state.options.changelog_producer is not ChangelogProducer.NONE
-
-
 def changes_rows(state: PaimonState, snapshot: Snapshot) -> bool:
     """Whether a commit may have changed rows, as far as its snapshot shows."""
     if snapshot.commit_kind is CommitKind.OVERWRITE:
         return True
-    if has_changelog(state):
-        return snapshot.changelog_manifest_list is not None
-    return snapshot.commit_kind is CommitKind.APPEND
+    return changes_list(state.schema, snapshot) is not None
 
 
 def _without_common(
