@@ -24,6 +24,7 @@ from skerry.table.work.tasks import Executor
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog as PyIcebergCatalog
 
+    from skerry.catalog.paimon_rest import RestPaimonTables
     from skerry.catalog.sketch_index import SketchIndex
     from skerry.table.statistics.joinable import JoinableColumns
     from skerry.table.summaries import MigrationSummary, RelocationSummary
@@ -48,7 +49,11 @@ class Catalog(QueryableCatalog, Transactional):
     """
 
     def __init__(
-        self, name: str, properties: Mapping[str, str], iceberg: IcebergTables | None, paimon: PaimonTables | None
+        self,
+        name: str,
+        properties: Mapping[str, str],
+        iceberg: IcebergTables | None,
+        paimon: PaimonTables | RestPaimonTables | None,
     ) -> None:
         self._name = name
         self._properties = dict(properties)
@@ -419,6 +424,7 @@ class Catalog(QueryableCatalog, Transactional):
         from skerry.catalog.relocating import relocatable, relocate_catalog  # rarely needed
 
         catalog = relocatable(self._iceberg)
+        assert self._paimon is None or isinstance(self._paimon, PaimonTables)
         with progress_callback(progress, "relocate") as callback:
             summary = relocate_catalog(catalog, self._paimon, dry_run=dry_run, progress=callback)
         if not dry_run:

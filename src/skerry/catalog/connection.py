@@ -58,6 +58,7 @@ def connect(
             - the name of a catalog in PyIceberg's configuration (`.pyiceberg.yaml`, `PYICEBERG_CATALOG__…`);
             - `rest+https://host/path` or `rest+http://…`: an Iceberg REST catalog;
             - `sqlite:///file`, `postgresql://…`: a SQL catalog; give `warehouse=` too;
+            - `paimon+https://host/path` or `paimon+http://…`: Paimon's REST catalog; give `warehouse=` too;
             - `paimon+sqlite:///file`, `paimon+postgresql://…`: Paimon's JDBC catalog; give `warehouse=` too;
             - `s3://…`, `gs://…`, `abfs://…`: a folder of Paimon tables; Iceberg tables need one of the catalogs above.
         create: Whether to create a warehouse folder that does not exist.
@@ -132,15 +133,22 @@ def _connect_uri(text: str, scheme: str, options: dict[str, Any]) -> Catalog:
 
 def _connect_paimon(uri: str, options: dict[str, Any]) -> Catalog:
     """A catalog that keeps Paimon tables only, and that Paimon's other engines share."""
-    if uri.partition("://")[0].partition("+")[0].lower() not in _SQL_SCHEMES:
+    name = options.pop("name", EMBEDDED_NAME)
+    scheme = uri.partition("://")[0].partition("+")[0].lower()
+    if scheme in ("http", "https"):
+        from skerry.catalog.paimon_rest import RestPaimonTables
+
+        properties = {"uri": uri, **options}
+        return Catalog(name, properties, None, RestPaimonTables(properties))
+    if scheme not in _SQL_SCHEMES:
         raise UnsupportedError(
-            f"cannot connect to {redact(_PAIMON + uri)}: expected paimon+sqlite:// or paimon+postgresql://"
+            f"cannot connect to {redact(_PAIMON + uri)}: expected paimon+https://, paimon+http://, paimon+sqlite:// or "
+            "paimon+postgresql://"
         )
     if "warehouse" not in options:
         raise SkerryError(f"a JDBC catalog needs a warehouse folder: connect({redact(_PAIMON + uri)!r}, warehouse='…')")
     from skerry.catalog.paimon_jdbc import JdbcPaimonTables
 
-    name = options.pop("name", EMBEDDED_NAME)
     options["warehouse"] = absolute(options["warehouse"])
     return Catalog(name, {"uri": uri, **options}, None, JdbcPaimonTables(uri, options))
 

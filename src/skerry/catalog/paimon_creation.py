@@ -4,21 +4,37 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from skerry.catalog.names import check_choice
 from skerry.catalog.stores import FILE_FORMATS, NewTable
 from skerry.errors import UnsupportedError
+from skerry.paimon.metadata.creation import first_schema
+from skerry.paimon.metadata.schema import TableSchema
 from skerry.paimon.table import PaimonTable
 from skerry.storage import Storage
 
-__all__ = ["create_paimon_table"]
+__all__ = ["create_paimon_table", "new_paimon_schema"]
 
 _BUCKETS: Final = re.compile(r"\s*bucket\s*\(\s*(-?\d+)\s*((?:,\s*[^,()]+)*)\)\s*")
 
 
 def create_paimon_table(storage: Storage, location: str, name: str, new: NewTable) -> None:
     """Create a table; see `skerry.catalog.stores.TableStore.create`."""
+    PaimonTable.create(storage, location, new.schema, **_arguments(new), name=name)
+
+
+def new_paimon_schema(new: NewTable) -> TableSchema:
+    """The schema of a new table, for a server that creates it."""
+    return first_schema(new.schema, **_arguments(new))
+
+
+def _arguments(new: NewTable) -> dict[str, Any]:
+    """What a new table is created with besides its columns.
+
+    Raises:
+        UnsupportedError: The table format does not support an argument.
+    """
     check_choice("file_format", new.file_format, FILE_FORMATS)
     if new.sort_by:
         raise UnsupportedError(
@@ -28,15 +44,7 @@ def create_paimon_table(storage: Storage, location: str, name: str, new: NewTabl
     options |= new.properties
     if new.file_format != FILE_FORMATS[0]:
         options.setdefault("file.format", new.file_format)
-    PaimonTable.create(
-        storage,
-        location,
-        new.schema,
-        partition_by=partition_keys,
-        primary_key=new.primary_key,
-        properties=options,
-        name=name,
-    )
+    return {"partition_by": partition_keys, "primary_key": new.primary_key, "properties": options}
 
 
 def _partitioning(transforms: Sequence[str]) -> tuple[list[str], dict[str, str]]:

@@ -131,6 +131,7 @@ class TableRefs:
             AlreadyExistsError: A branch or tag of that name exists.
             NotFoundError: The snapshot or reference does not exist, or the table has no snapshot yet.
         """
+        self.state.authority.check_refs()
         storage, paths = self.state.storage, self.state.paths
         found = self._snapshot(snapshot, ref)
         if name == MAIN_BRANCH or name in branches.branch_names(storage, paths):
@@ -157,6 +158,7 @@ class TableRefs:
             AlreadyExistsError: A branch or tag of that name exists.
             NotFoundError: The snapshot or reference does not exist.
         """
+        self.state.authority.check_refs()
         storage, paths = self.state.storage, self.state.paths
         checked_name(name, "branch")
         if tags.find_tag(storage, paths, name) is not None:
@@ -184,6 +186,7 @@ class TableRefs:
             NotFoundError: The branch or tag does not exist.
             SchemaError: It is `main`, or the table's fallback branch.
         """
+        self.state.authority.check_refs()
         storage, paths = self.state.storage, self.state.paths
         if name == MAIN_BRANCH:
             raise SchemaError(f"branch {name!r} cannot be dropped")
@@ -216,6 +219,7 @@ class TableRefs:
             ConflictError: The branches have diverged.
             NotFoundError: The branch does not exist.
         """
+        self.state.authority.check_refs()
         state = self.branch_state(branch)
         newest = branches.fast_forward(state.storage, state.paths, to)
         self._load_moved(branch)
@@ -235,6 +239,7 @@ class TableRefs:
             NotFoundError: The branch or snapshot does not exist, or no snapshot is old enough.
             SchemaError: `to` is something else.
         """
+        self.state.authority.check_refs()
         if isinstance(to, bool) or not isinstance(to, int | datetime):
             raise SchemaError(f"expected a snapshot id or a datetime, found {to!r}")
         state = self.branch_state(ref)

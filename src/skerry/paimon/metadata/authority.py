@@ -8,13 +8,13 @@ Spec: docs/formats/paimon.md § 4; Paimon spec, Snapshot; Paimon Java, `Snapshot
 
 from __future__ import annotations
 
-from typing import Final
+from typing import ClassVar, Final
 
 from skerry.paimon.metadata.paths import TablePaths
 from skerry.paimon.metadata.schema import TableSchema
 from skerry.paimon.metadata.schemas import create_schema
 from skerry.paimon.metadata.snapshot import Snapshot, encode_snapshot
-from skerry.paimon.metadata.snapshots import latest_snapshot, write_hint
+from skerry.paimon.metadata.snapshots import find_snapshot, latest_snapshot, write_hint
 from skerry.storage import Storage
 
 __all__ = ["FILES", "Authority"]
@@ -22,6 +22,9 @@ __all__ = ["FILES", "Authority"]
 
 class Authority:
     """The first one to create a file of a number owns it; picklable, since commits may happen in other processes."""
+
+    compares_base: ClassVar[bool] = False
+    """Whether a snapshot is published only if the newest one is still its base."""
 
     def create_snapshot(self, storage: Storage, paths: TablePaths, snapshot: Snapshot, base: Snapshot | None) -> None:
         """Publish a snapshot.
@@ -59,6 +62,17 @@ class Authority:
             ConflictError: A schema of that number exists.
         """
         create_schema(storage, paths, schema)
+
+    def find_snapshot(self, storage: Storage, paths: TablePaths, snapshot_id: int) -> Snapshot | None:
+        """The snapshot of an id, after an unknown outcome; None if there is none."""
+        return find_snapshot(storage, paths, snapshot_id)
+
+    def check_refs(self) -> None:
+        """Refuse to create, move or drop tags and branches if they are not kept in files alone.
+
+        Raises:
+            UnsupportedError: They are not.
+        """
 
     def latest_snapshot(self, storage: Storage, paths: TablePaths) -> Snapshot | None:
         """The newest snapshot of a branch; None if there is none.
