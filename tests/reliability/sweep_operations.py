@@ -396,6 +396,13 @@ def _operations() -> list[Operation]:
             _on_table(_delete),
         ),
         Operation(
+            "append-iceberg-metadata",
+            "paimon",
+            _prepared("paimon", None, **{"metadata.iceberg.storage": "table-location"}),
+            _on_table(lambda table: table.append(rows(20, 30))),
+            forgets_files=True,
+        ),
+        Operation(
             "rewrite_file_indexes",
             "paimon",
             _prepared("paimon", _ask_for_indexes),

@@ -20,6 +20,7 @@ MAY_DELETE = {
     "paimon/commit.py": "a snapshot whose number was free only because others had expired",
     "paimon/metadata/branches.py": "a dropped branch",
     "paimon/jobs/expire.py": "expired snapshots",
+    "migration/iceberg_mirror.py": "Iceberg metadata of older snapshots, and of those that were taken back",
     "migration/metadata_removal.py": "schemas and snapshots of a migrated table",
     "paimon/metadata/stream_marks.py": "the mark of a batch that failed",
     "paimon/refs.py": "snapshots that were rolled back",

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from skerry.catalog.iceberg_following import IcebergFollower
 from skerry.catalog.names import identifier_of, parts_of
 from skerry.catalog.paimon_tables import PaimonTables
 from skerry.catalog.stores import NewTable
@@ -116,7 +117,13 @@ class JdbcPaimonTables(PaimonTables):
         self._delete(name)
 
     def _handle(self, name: str) -> PaimonHandle:
-        return PaimonHandle.open(self.storage, self.location(name), name=name, authority=self._authority(name))
+        return PaimonHandle.open(
+            self.storage,
+            self.location(name),
+            name=name,
+            authority=self._authority(name),
+            follower=IcebergFollower(),
+        )
 
     def _authority(self, name: str) -> JdbcAuthority:
         return JdbcAuthority(self._uri, self._key, *self._split(name), lock=self._lock)

@@ -108,9 +108,10 @@ class PaimonTables:
         return PaimonTable(self._handle(name), catalog)
 
     def _handle(self, name: str) -> PaimonHandle:
+        from skerry.catalog.iceberg_following import IcebergFollower
         from skerry.paimon.handle import PaimonHandle
 
-        return PaimonHandle.open(self.storage, self.location(name), name=name)
+        return PaimonHandle.open(self.storage, self.location(name), name=name, follower=IcebergFollower())
 
     def rename(self, name: str, to: str) -> None:
         """Move a table's folder."""

@@ -132,7 +132,7 @@ class _Sweep:
         others = dict.fromkeys((kind, folder) for _, kind, folder in self._listing.markers)
         found = []
         for kind, folder in others:
-            if kind is table.kind and file_key(folder) in own:
+            if kind in table.kinds and file_key(folder) in own:
                 continue
             if not is_within(table.location, folder):
                 raise UnsupportedError(

@@ -40,6 +40,7 @@ from skerry.migration.stats_reading import read_stats
 from skerry.paimon.manifests.live_files import live_entries
 from skerry.paimon.manifests.manifest import ManifestEntry as PaimonEntry
 from skerry.paimon.metadata.options import FALLBACK_BRANCH
+from skerry.paimon.metadata.schema import TableSchema
 from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.planning.deletion_positions import deleted_positions
 from skerry.paimon.planning.file_locations import check_location
@@ -58,7 +59,7 @@ from skerry.table.statistics.file_groups import deletes_key
 from skerry.table.statistics.table_sample import SampleChange, delete_name, partition_name
 from skerry.table.work.tasks import Executor, FileTask, JobProgress, ProgressCallback, ThreadExecutor
 
-__all__ = ["IcebergDraft", "NewMetadata", "plan_iceberg", "publish_files"]
+__all__ = ["IcebergDraft", "NewMetadata", "described_files", "identity_spec", "plan_iceberg", "publish_files"]
 
 _FORMATS: Final = ("parquet", "orc", "amudai")
 _VERSION_WITH_VECTORS: Final = 3
@@ -140,19 +141,24 @@ def plan_iceberg(
     names = NamesInFiles(state.schema, state.schema_by_id)
     for file, shape in zip(files, shapes, strict=True):
         names.add(file.schema_id, shape, file.location)
-    spec = PartitionSpec(
-        *(
-            PartitionField(column.id, PARTITION_FIELD_ID_START + number, IdentityTransform(), column.name)
-            for number, column in enumerate(state.schema.partition_fields)
-        )
-    )
-    described = _described(state, schema, entries, files, shapes)
+    spec = identity_spec(state.schema)
+    described = described_files(state, schema, entries, files, shapes)
     own = _properties(state, files)
     if (mapping := names.mapping()) is not None:
         own |= mapping
     settings = {**own, **(properties or {})}
     check_properties(settings, to_arrow_schema(schema))
     return IcebergDraft(state, schema, spec, tuple(zip(files, described, strict=True)), settings, format_version)
+
+
+def identity_spec(schema: TableSchema) -> PartitionSpec:
+    """The partition keys of a Paimon table as a spec of identity transforms."""
+    return PartitionSpec(
+        *(
+            PartitionField(column.id, PARTITION_FIELD_ID_START + number, IdentityTransform(), column.name)
+            for number, column in enumerate(schema.partition_fields)
+        )
+    )
 
 
 def _check_table(state: PaimonState) -> None:
@@ -216,14 +222,25 @@ def _properties(state: PaimonState, files: Sequence[SplitFile]) -> dict[str, str
 # Files ---------------------------------------------------------------------------------------------------------------
 
 
-def _described(
+def described_files(
     state: PaimonState,
     schema: Schema,
     entries: Sequence[PaimonEntry],
     files: Sequence[SplitFile],
     shapes: Sequence[FileShape],
 ) -> list[DataFile]:
-    """The files with their entries for Iceberg's manifests."""
+    """The data files of a Paimon table as Iceberg's manifests describe them.
+
+    Args:
+        state: The table.
+        schema: Its columns in the Iceberg table.
+        entries: The files.
+        files: Where they are.
+        shapes: Facts from their footers.
+
+    Raises:
+        FormatError: Metadata is corrupt.
+    """
     columns = {leaf.field_id: leaf.type for leaf in leaves(to_arrow_schema(schema))}
     partitions = _partitions(state, columns, entries)
     described = [

@@ -28,6 +28,7 @@ from skerry.paimon.manifests.manifest import FileKind, FileSource, ManifestEntry
 from skerry.paimon.manifests.manifest_list import ManifestFileMeta, encode_manifest_list, read_manifest_list, summarize
 from skerry.paimon.manifests.merging import ManifestSizes, cancelled_entries, plan_merging
 from skerry.paimon.manifests.metadata_file import MetadataEncoding
+from skerry.paimon.metadata.paths import MAIN_BRANCH
 from skerry.paimon.metadata.snapshot import CommitKind, Snapshot, decode_snapshot, encode_snapshot
 from skerry.paimon.metadata.snapshots import find_snapshot, snapshot_ids
 from skerry.paimon.metadata.state import PaimonState
@@ -149,8 +150,7 @@ class PaimonTarget:
             _check_succession(staged)
         with after_publish("the hint at the newest snapshot"):  # it saves others a listing, and may be wrong
             base.authority.note_newest(base.storage, base.paths, snapshot.id)
-        self.newest = replace(base, snapshot=snapshot)
-        return self.newest
+        return self._published(staged)
 
     def find_published(self, staged: StagedCommit) -> PaimonState | None:
         """Read back the snapshot that has the staged one's number.
@@ -168,8 +168,15 @@ class PaimonTarget:
         if found.delta_manifest_list != own.delta_manifest_list or _who(found) != _who(own):
             raise ConflictError(f"snapshot {own.id} was created by another writer", location=staged.base.name)
         _check_succession(staged)
-        self.newest = replace(staged.base, snapshot=staged.snapshot)
-        return self.newest
+        return self._published(staged)
+
+    def _published(self, staged: StagedCommit) -> PaimonState:
+        """The new state, once metadata of other formats follows it."""
+        self.newest = state = replace(staged.base, snapshot=staged.snapshot)
+        if state.follower is not None and self._branch == MAIN_BRANCH:
+            with after_publish("writing metadata of another format"):  # the next commit does it as well
+                state.follower.follow(state)
+        return state
 
 
 def _check_succession(staged: StagedCommit) -> None:

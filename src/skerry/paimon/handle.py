@@ -13,7 +13,7 @@ from skerry.paimon.metadata.authority import FILES, Authority
 from skerry.paimon.metadata.creation import create_table, first_schema
 from skerry.paimon.metadata.fallback_branch import fallback_state
 from skerry.paimon.metadata.paths import MAIN_BRANCH
-from skerry.paimon.metadata.state import PaimonState, load_state
+from skerry.paimon.metadata.state import CommitFollower, PaimonState, load_state
 from skerry.paimon.operations import TableChange
 from skerry.paimon.refs import TableRefs
 from skerry.storage import Storage
@@ -69,7 +69,15 @@ class PaimonHandle(TableRefs):
         return cls(create_table(storage, location, made, name=name or folder_name(location)))
 
     @classmethod
-    def open(cls, storage: Storage, location: str, *, name: str | None = None, authority: Authority = FILES) -> Self:
+    def open(
+        cls,
+        storage: Storage,
+        location: str,
+        *,
+        name: str | None = None,
+        authority: Authority = FILES,
+        follower: CommitFollower | None = None,
+    ) -> Self:
         """Load a table.
 
         Args:
@@ -77,11 +85,12 @@ class PaimonHandle(TableRefs):
             location: Its folder.
             name: Its name, for messages; the folder's if None.
             authority: Who decides which snapshot or schema comes next.
+            follower: What happens after commits.
 
         Raises:
             NotFoundError: It does not exist.
         """
-        return cls(load_state(storage, location, table=name, authority=authority))
+        return cls(load_state(storage, location, table=name, authority=authority, follower=follower))
 
     def commit(self, operation: Operation[PaimonState, TableChange], *, ref: str = MAIN_BRANCH) -> PaimonState:
         """Commit an operation through the one commit loop.

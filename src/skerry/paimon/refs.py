@@ -256,7 +256,9 @@ class TableRefs:
 
     def _load_moved(self, branch: str) -> None:
         with after_publish("loading the new state"):
-            self.branch_state(branch)
+            state = self.branch_state(branch)
+            if state.follower is not None and branch == MAIN_BRANCH:
+                state.follower.follow(state, moved=True)
 
     def _snapshot(self, snapshot: int | None, ref: str) -> Snapshot:
         found = (

@@ -43,6 +43,11 @@ class ReachableTable(Protocol):
         ...
 
     @property
+    def kinds(self) -> frozenset[TableKind]:
+        """Formats that `folders` look like: its own, and one whose metadata it has for other readers."""
+        ...
+
+    @property
     def name(self) -> str:
         """Its name, for messages."""
         ...

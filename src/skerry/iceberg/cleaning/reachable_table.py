@@ -33,6 +33,7 @@ class ReachableIcebergTable:
     """
 
     kind = TableKind.ICEBERG
+    kinds = frozenset({TableKind.ICEBERG})
 
     def __init__(self, table: IcebergHandle, executor: Executor) -> None:
         self._table = table

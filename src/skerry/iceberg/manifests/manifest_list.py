@@ -169,6 +169,7 @@ def encode_manifest_list(
     sequence_number: int = 0,
     first_row_id: int | None = None,
     codec: str = "deflate",
+    lists_summaries: bool = False,
 ) -> ManifestList:
     """Encode the manifest list of a snapshot.
 
@@ -180,6 +181,8 @@ def encode_manifest_list(
         sequence_number: The sequence number of the commit (from version 2 on).
         first_row_id: The table's `next-row-id` (version 3).
         codec: Avro's name of the compression codec.
+        lists_summaries: Whether manifests without summaries of partitions have an empty list of them instead of none,
+            which only those of tables without partitions may have.
 
     Raises:
         FormatError: A manifest is not allowed in such a list.
@@ -209,7 +212,7 @@ def encode_manifest_list(
             # reserve ids for existing files too: those of a table upgraded from version 2 have none yet
             next_row_id += (filled.added_rows_count or 0) + (filled.existing_rows_count or 0)
         complete.append(filled)
-    records = [_to_record(manifest, format_version) for manifest in complete]
+    records = [_to_record(manifest, format_version, lists_summaries=lists_summaries) for manifest in complete]
     data = write_container(manifest_list_schema(format_version), records, metadata=metadata, codec=codec)
     return ManifestList(data, tuple(complete), next_row_id)
 
@@ -241,7 +244,7 @@ def _check(manifest: ManifestFile, version: int) -> None:
             raise FormatError(f"field {field.name} is missing", location=manifest.manifest_path, rule=_RULE)
 
 
-def _to_record(manifest: ManifestFile, version: int) -> dict[str, Any]:
+def _to_record(manifest: ManifestFile, version: int, *, lists_summaries: bool) -> dict[str, Any]:
     record = {field.name: getattr(manifest, field.name) for field in MANIFEST_FILE_FIELDS if version in field.versions}
     if version >= 2:
         record["content"] = int(manifest.content)
@@ -249,7 +252,7 @@ def _to_record(manifest: ManifestFile, version: int) -> dict[str, Any]:
         {field.name: getattr(summary, field.name) for field in SUMMARY_FIELDS} for summary in manifest.partitions
     ]
     # an empty list would be read as the summaries of a spec without fields
-    return record | {"partitions": summaries or None}
+    return record | {"partitions": summaries or ([] if lists_summaries else None)}
 
 
 # Reading -------------------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ Spec: docs/formats/paimon.md § 1.1, § 13.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 
 from skerry.errors import NotFoundError
 from skerry.paimon.cleaning.reachability import (
@@ -18,11 +19,12 @@ from skerry.paimon.cleaning.reachability import (
     reachable,
 )
 from skerry.paimon.metadata.branches import branch_folder_names, branch_names, on_branch
+from skerry.paimon.metadata.iceberg_storage import ICEBERG_STORAGE
 from skerry.paimon.metadata.paths import MAIN_BRANCH, TablePaths
 from skerry.paimon.metadata.schemas import schema_ids
 from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.metadata.stream_marks import marks_folder
-from skerry.storage import FileStatus, Storage, file_key, name
+from skerry.storage import FileStatus, Storage, file_key, join, name
 from skerry.table.reachability import FileKey, TableKind
 from skerry.table.work.tasks import Executor
 
@@ -42,6 +44,15 @@ class ReachablePaimonTable:
     def __init__(self, state: PaimonState, executor: Executor | None = None) -> None:
         self._state = state
         self._executor = executor
+
+    @property
+    def kinds(self) -> frozenset[TableKind]:
+        """Its format, and Iceberg if there is metadata for its readers."""
+        return frozenset({TableKind.PAIMON, TableKind.ICEBERG} if self._has_iceberg_metadata else {TableKind.PAIMON})
+
+    @property
+    def _has_iceberg_metadata(self) -> bool:
+        return self._state.options.options.get(ICEBERG_STORAGE, "disabled").strip().lower() != "disabled"
 
     @property
     def name(self) -> str:
@@ -123,3 +134,10 @@ class ReachablePaimonTable:
                 except NotFoundError:
                     continue
                 yield from (file for file in files if not name(file.location).startswith("."))
+        yield from self._iceberg_files()
+
+    def _iceberg_files(self) -> Iterator[FileStatus]:
+        """The table's metadata for Iceberg readers, which is deleted by those who write it."""
+        if self._has_iceberg_metadata:
+            with suppress(NotFoundError):
+                yield from self.storage.list_folder(join(self.location, "metadata")).files

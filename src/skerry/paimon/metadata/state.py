@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -15,7 +16,24 @@ from skerry.paimon.metadata.schemas import latest_schema, read_schema
 from skerry.paimon.metadata.snapshot import Snapshot
 from skerry.storage import Storage, name
 
-__all__ = ["PaimonState", "load_state"]
+__all__ = ["CommitFollower", "PaimonState", "load_state"]
+
+
+class CommitFollower(Protocol):
+    """What a catalog does after every commit to `main`: writes metadata of another format. It is picklable."""
+
+    def check(self, state: PaimonState) -> None:
+        """Refuse a table that it cannot follow; raises `SchemaError` or `UnsupportedError`."""
+        ...
+
+    def follow(self, state: PaimonState, *, moved: bool = False) -> None:
+        """Do it for a new state.
+
+        Args:
+            state: The state.
+            moved: Whether it may be an older one than before.
+        """
+        ...
 
 
 @dataclass(frozen=True)
@@ -30,6 +48,7 @@ class PaimonState:
         snapshot: The newest snapshot; None before the first commit.
         branch: The branch.
         authority: Who decides which snapshot or schema comes next.
+        follower: What happens after commits; None if nothing does.
     """
 
     name: str
@@ -39,6 +58,7 @@ class PaimonState:
     snapshot: Snapshot | None
     branch: str = MAIN_BRANCH
     authority: Authority = field(default=FILES, repr=False, compare=False)
+    follower: CommitFollower | None = field(default=None, repr=False, compare=False)
 
     @cached_property
     def options(self) -> CoreOptions:
@@ -96,6 +116,7 @@ class PaimonState:
             branch=self.branch if branch is None else branch,
             table=self.name,
             authority=self.authority,
+            follower=self.follower,
         )
 
     def at(self, snapshot: Snapshot) -> PaimonState:
@@ -112,6 +133,7 @@ def load_state(
     branch: str = MAIN_BRANCH,
     table: str | None = None,
     authority: Authority = FILES,
+    follower: CommitFollower | None = None,
 ) -> PaimonState:
     """Load the newest state of a branch.
 
@@ -121,6 +143,7 @@ def load_state(
         branch: The branch.
         table: The table's name; that of its folder if None.
         authority: Who decides which snapshot or schema comes next.
+        follower: What happens after commits.
 
     Raises:
         NotFoundError: The table or branch does not exist.
@@ -130,4 +153,4 @@ def load_state(
     paths = TablePaths(location, branch)
     schema = latest_schema(storage, paths)
     newest = authority.latest_snapshot(storage, paths)
-    return PaimonState(table or name(location), location, storage, schema, newest, branch, authority)
+    return PaimonState(table or name(location), location, storage, schema, newest, branch, authority, follower)

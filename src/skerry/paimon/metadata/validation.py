@@ -282,7 +282,6 @@ _UNWRITABLE_IF_SET: Final = (
     "tag.callbacks",
     "upsert-key",
 )
-_ICEBERG: Final = "metadata.iceberg.storage"
 
 
 def check_writable(schema: TableSchema) -> None:
@@ -301,9 +300,6 @@ def check_writable(schema: TableSchema) -> None:
         raise UnsupportedError(
             f"table option tag.automatic-creation={options['tag.automatic-creation']} is not supported", rule=_RULE
         )
-    if options.get(_ICEBERG, "disabled").strip().lower() != "disabled":
-        # Java writes Iceberg's metadata with every commit; readers of it would miss the rows
-        raise UnsupportedError(f"table option {_ICEBERG}={options[_ICEBERG]} is not supported for writing", rule=_RULE)
     if options.get("data-file.external-paths", "").strip():
         # without a strategy the paths only say where files may be, and writers keep using the table's folder
         strategy = options.get(_PATH_STRATEGY, "none").strip().lower()

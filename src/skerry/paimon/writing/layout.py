@@ -12,8 +12,9 @@ from typing import Final
 
 import pyarrow as pa
 
-from skerry.errors import SchemaError
+from skerry.errors import SchemaError, UnsupportedError
 from skerry.paimon.file_index.builders import index_builders
+from skerry.paimon.metadata.iceberg_storage import ICEBERG_STORAGE, IcebergStorage
 from skerry.paimon.metadata.index_settings import IndexSettings, index_settings
 from skerry.paimon.metadata.options import CoreOptions, MergeEngine
 from skerry.paimon.metadata.partition_names import partition_texts
@@ -64,6 +65,14 @@ class WriteLayout:
         """
         check_writable(state.schema)
         index_builders(index_settings(state.schema.options), state.schema.fields_by_name)  # or each task would refuse
+        if IcebergStorage.of(state.schema.options, state.location) is not None:
+            if state.follower is None:
+                raise UnsupportedError(
+                    f"table option {ICEBERG_STORAGE}: commits of a table that was opened without a catalog would not "
+                    "reach its Iceberg metadata; load it from one",
+                    location=state.name,
+                )
+            state.follower.check(state)
         return cls(state.name, state.location, state.storage, state.schema, state.branch)
 
     @cached_property
