@@ -21,6 +21,10 @@ from skerry.table.connector.stream_tasks import RowsTask
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.string())])
 KEYED = {"primary_key": ["k"], "properties": {"bucket": "2"}}
+LOOKUP = {"primary_key": ["k"], "properties": {"bucket": "2", "changelog-producer": "lookup"}}
+LATER = {"primary_key": ["k"], "properties": {**LOOKUP["properties"], "write-only": "true"}}
+FULL = {"primary_key": ["k"], "properties": {"bucket": "2", "changelog-producer": "full-compaction"}}
+HOW = ["append", "records", "changelog files", "lookup", "lookup later", "full compaction"]
 INPUT = {"primary_key": ["k"], "properties": {"bucket": "2", "changelog-producer": "input"}}
 
 
@@ -250,7 +254,7 @@ def test_offsets_that_are_none(offset):
         PaimonOffset.decode(offset)
 
 
-@pytest.mark.parametrize("how", [{}, KEYED, INPUT], ids=["append", "records", "changelog files"])
+@pytest.mark.parametrize("how", [{}, KEYED, INPUT, LOOKUP, LATER, FULL], ids=HOW)
 @pytest.mark.parametrize("seed", range(2))
 def test_changes_read_in_any_batches_give_the_table(tmp_path, how, seed):
     """Random histories, read in random batches with restarts: what is told adds up to what is there."""
@@ -263,13 +267,15 @@ def test_changes_read_in_any_batches_give_the_table(tmp_path, how, seed):
     seen = {}
 
     for number in range(14):
-        step = chance.choice(["append", "delete", "overwrite", "compact", "read", "read", "restart"])
+        step = chance.choice(["append", "delete", "overwrite", "replace", "compact", "read", "read", "restart"])
         if step == "append":
             table.append(rows(number, number + 100, v=f"{number}"))
         elif step == "delete":
             table.delete(f"k < {number}")
         elif step == "overwrite":
             table.overwrite(rows(number + 200, v=f"{number}"), f"k = {number + 99}")
+        elif step == "replace":
+            table.overwrite(rows(number + 98, number + 99, number + 300, v=f"{number}"))
         elif step == "compact":
             table.compact(full=True)
         elif step == "restart":
@@ -279,6 +285,7 @@ def test_changes_read_in_any_batches_give_the_table(tmp_path, how, seed):
             if end != at:
                 apply_in_order(read(stream, at, end), seen)
                 at = end
+    table.compact(full=True)
     for batch in drained(stream, at)[0]:
         apply_in_order(batch, seen)
     table.handle.refresh()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import os
 import random
 from pathlib import Path
@@ -156,6 +157,66 @@ def test_java_writes_the_same_changelog(
         assert sorted(map(repr, java_paimon.read(table.location))) == sorted(
             map(repr, java_paimon.read(tables["java"].location))
         )
+
+
+# ---- what changes add up to ----
+
+PLAIN = pa.schema([pa.field("id", pa.int64(), nullable=False), ("part", pa.int32()), ("n", pa.int64())])
+
+
+@pytest.mark.parametrize("seed", range(int(os.environ.get("SKERRY_HISTORIES", "3"))))
+@pytest.mark.parametrize("engine", ["deduplicate", "partial-update"])
+@pytest.mark.parametrize("producer", ["full-compaction", "lookup"])
+def test_changes_add_up_to_the_table(tmp_path: Path, producer: str, engine: str, seed: int) -> None:
+    """Every image is that of the row that was announced last, through overwrites, late compactions and expiry."""
+    chance = random.Random(f"{producer} {engine} {seed}")
+    properties = {"bucket": "1", "changelog-producer": producer, "merge-engine": engine, "num-levels": "4"}
+    if engine == "partial-update":
+        properties["partial-update.remove-record-on-delete"] = "true"
+    if chance.random() < 0.5:
+        properties |= {"write-only": "true"}
+    table = PaimonTable.create(
+        Storage(), str(tmp_path / "t"), PLAIN, primary_key=["id", "part"], partition_by=["part"], properties=properties
+    )
+    known: dict[int, tuple[Any, ...]] = {}
+    read = 0
+
+    def follow() -> None:
+        nonlocal read
+        for row in table.changes(read).to_arrow().to_pylist() if table.handle.refresh().snapshot else []:
+            kind, values = row["_change_type"], (row["id"], row["part"], row["n"])
+            if kind in (ChangeType.DELETE.value, ChangeType.UPDATE_BEFORE.value):
+                assert known.pop(row["id"]) == values
+            else:
+                assert row["id"] not in known
+                known[row["id"]] = values
+        read = table.handle.state.snapshot.id if table.handle.state.snapshot else 0
+
+    for number in range(20):
+        ids = chance.sample(range(15), 4)
+        rows = pa.table(
+            {"id": ids, "part": [i % 2 for i in ids], "n": [chance.choice([None, number]) for _ in ids]}, PLAIN
+        )
+        step = chance.choice(["append", "append", "delete", "overwrite", "part", "compact", "full", "expire", "follow"])
+        if step == "append":
+            table.append(rows)
+        elif step == "delete":
+            table.delete(f"id < {chance.randrange(8)}")
+        elif step == "overwrite":
+            table.overwrite(rows)
+        elif step == "part":
+            table.delete(f"part = {chance.randrange(2)}")
+        elif step == "expire":
+            follow()
+            table.expire_snapshots(keep_last=1, older_than=datetime.datetime(2100, 1, 1))
+        elif step == "follow":
+            follow()
+        else:
+            table.compact(full=step == "full")
+    table.compact(full=True)
+    follow()
+    expected = [tuple(row.values()) for row in table.scan().to_arrow().to_pylist()]
+    assert sorted(known.values(), key=repr) == sorted(expected, key=repr)
 
 
 # ---- options ----

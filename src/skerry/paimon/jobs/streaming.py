@@ -23,7 +23,7 @@ from skerry.paimon.handle import PaimonHandle
 from skerry.paimon.manifests.live_files import delta_entries
 from skerry.paimon.manifests.manifest import FileKind
 from skerry.paimon.manifests.manifest_list import read_manifest_list
-from skerry.paimon.metadata.changelogs import has_changelog
+from skerry.paimon.metadata.changelogs import announced_level, has_changelog
 from skerry.paimon.metadata.consumers import write_consumer
 from skerry.paimon.metadata.schemas import schema_ids
 from skerry.paimon.metadata.snapshot import CommitKind, Snapshot
@@ -284,11 +284,15 @@ class PaimonStream:
         return PaimonScan(at, columns=self.choice.columns, where=self.choice.where, threads=1)
 
     def _first_sections(self, state: PaimonState, snapshot: Snapshot) -> list[Split]:
-        """The splits of a snapshot in an order that does not depend on options: an offset counts them."""
+        """The splits of a snapshot in an order that does not depend on options: an offset counts them.
+
+        A stream of changes leaves out what the changelog will announce.
+        """
+        level = announced_level(state.schema)
         return [
             dataclasses.replace(split, sections=(section,))
             for split in self._scan(state, snapshot).plan()
-            for section in split.sections
+            for section in split.from_level(level).sections
         ]
 
     def _tasks(
@@ -305,7 +309,9 @@ class PaimonStream:
         return [kind(reader, pack, schema, ordinal, snapshot.id) for pack in packs]
 
     def _of_commit(self, state: PaimonState, snapshot: Snapshot, ordinal: int) -> list[PaimonTask]:
-        if snapshot.commit_kind is CommitKind.OVERWRITE and not _only_adds(state, snapshot):
+        # what an overwrite adds is in its files, unless a compaction will announce it
+        is_compared = announced_level(state.schema) > 0 or not _only_adds(state, snapshot)
+        if snapshot.commit_kind is CommitKind.OVERWRITE and is_compared:
             if self.choice.changes:
                 choice = self.choice
                 return [ComparedTask(state, snapshot, choice.columns, choice.where, choice.on, ordinal)]

@@ -12,7 +12,7 @@ from skerry.paimon.metadata.schema import TableSchema
 from skerry.paimon.metadata.snapshot import CommitKind, Snapshot, decode_snapshot, encode_snapshot
 from skerry.storage import Storage
 
-__all__ = ["changelog_ids", "changes_list", "has_changelog", "keep_changelog", "read_changelog"]
+__all__ = ["announced_level", "changelog_ids", "changes_list", "has_changelog", "keep_changelog", "read_changelog"]
 
 _PREFIX: Final = "changelog-"
 
@@ -54,6 +54,21 @@ def keep_changelog(storage: Storage, paths: TablePaths, snapshot: Snapshot) -> N
 def has_changelog(schema: TableSchema) -> bool:
     """Whether a table's writers record changes in changelog files."""
     return bool(schema.primary_keys) and CoreOptions(schema.options).changelog_producer is not ChangelogProducer.NONE
+
+
+def announced_level(schema: TableSchema) -> int:
+    """The least level whose rows the changelog has announced.
+
+    What is below, a compaction will announce: the first rows of a stream of changes come from this level and above, and
+    an overwrite takes away only rows from there.
+
+    Spec: docs/formats/paimon.md § 11.
+    """
+    options = CoreOptions(schema.options)
+    if not schema.primary_keys:
+        return 0
+    levels = {ChangelogProducer.LOOKUP: 1, ChangelogProducer.FULL_COMPACTION: options.num_levels - 1}
+    return levels.get(options.changelog_producer, 0)
 
 
 def changes_list(schema: TableSchema, snapshot: Snapshot) -> str | None:

@@ -6,7 +6,7 @@ Spec: docs/formats/paimon.md § 9.5.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from skerry.paimon.metadata.paths import MAIN_BRANCH
 
@@ -123,6 +123,18 @@ class Split:
         """All files."""
         for section in self.sections:
             yield from section.files
+
+    def from_level(self, level: int) -> Split:
+        """The split without files of lower levels."""
+        if level <= 0:
+            return self
+        sections = []
+        for section in self.sections:
+            runs = (tuple(file for file in run if file.level >= level) for run in section.runs)
+            left = tuple(run for run in runs if run)
+            if left:
+                sections.append(Section(left, section.is_raw))
+        return replace(self, sections=tuple(sections))
 
     @property
     def is_raw(self) -> bool:

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from skerry.errors import NotFoundError, SchemaError
-from skerry.paimon.metadata.changelogs import changes_list, has_changelog, read_changelog
+from skerry.paimon.metadata.changelogs import announced_level, changes_list, has_changelog, read_changelog
 from skerry.paimon.metadata.snapshot import CommitKind, Snapshot
 from skerry.paimon.metadata.snapshots import earliest_id, find_snapshot
 from skerry.paimon.metadata.state import PaimonState
@@ -187,7 +187,8 @@ class PaimonChanges(RowStream):
                     location=self._state.name,
                 )
         planner = ScanPlanner(self._state, tuple(pushed), self._threads)
-        before, after = list(planner.plan(previous).splits), list(planner.plan(snapshot).splits)
+        level = announced_level(self._state.schema)
+        before, after = ([split.from_level(level) for split in planner.plan(at).splits] for at in (previous, snapshot))
         return _without_common(before, after, by_file=not self._state.schema.primary_keys)
 
 
