@@ -446,8 +446,6 @@ def test_tables_whose_rows_cannot_be_told_are_refused_by_option(options: dict[st
     ("options", "keys"),
     [
         ({"bucket": "-2"}, ("k",)),
-        ({"merge-engine": "first-row"}, ("k",)),
-        ({"deletion-vectors.enabled": "true"}, ("k",)),
         ({"record-level.expire-time": "1 d"}, ("k",)),
         ({"partition.expiration-time": "1 d"}, ()),
         ({"tag.automatic-creation": "batch"}, ()),
@@ -469,6 +467,8 @@ def test_tables_that_promise_more_than_is_written_are_refused_by_option(
         ({}, ()),
         ({"bucket": "3", "bucket-key": "v,k"}, ()),
         ({"deletion-vectors.enabled": "true"}, ()),
+        ({"deletion-vectors.enabled": "true"}, ("k",)),
+        ({"merge-engine": "first-row"}, ("k",)),
         ({"data-file.external-paths": "/x"}, ()),
         ({"file-index.bitmap.columns": "v"}, ()),
         ({"row-tracking.enabled": "true"}, ()),

@@ -106,6 +106,12 @@ def _on_table(act: Callable[[Any], Any]) -> Act:
     return lambda catalog, place: act(catalog.load_table(TABLE))
 
 
+def _replace_rows(catalog: Any, table: Any, place: Place) -> None:
+    table.compact()
+    table.upsert(rows(5, 15))  # invisible, so that the same: any write that follows shows them
+    table.remove_properties("write-only")
+
+
 def _storage(table: Any) -> Any:
     return table.reachable(None).storage
 
@@ -408,6 +414,12 @@ def _operations() -> list[Operation]:
             _prepared("paimon", _ask_for_indexes),
             _on_table(lambda table: table.rewrite_file_indexes()),
             repeats=True,
+        ),
+        Operation(
+            "compact-vectors",
+            "keyed",
+            _prepared("keyed", _replace_rows, **{"deletion-vectors.enabled": "true", "write-only": "true"}),
+            _on_table(lambda table: table.compact()),
         ),
         Operation("append_files", "iceberg", _prepared("iceberg"), _append_files),
         Operation("register_table", "iceberg", _prepared("iceberg", _drop), _register),

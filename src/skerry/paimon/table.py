@@ -296,6 +296,7 @@ class PaimonTable(JobTable):
         request = self._request(options)
         if options.batch is not None:
             applied = commit_once(request, options.batch, lambda request: append(request, data))
+            self._show(request)
             newest = self.handle.keep(request).snapshot
             return of_batch(None if newest is None else described_snapshot(newest), applied=applied)
         state = append(request, data)
@@ -359,6 +360,7 @@ class PaimonTable(JobTable):
         if options.batch is None:
             self._keep(request)
         else:
+            self._show(request)
             self.handle.keep(request)
         return done
 
@@ -369,6 +371,12 @@ class PaimonTable(JobTable):
         if request.target.newest is not None:
             compact_due(request, request.target.newest)
         self.handle.keep(request)
+
+    def _show(self, request: ChangeRequest) -> None:
+        """Compact what readers would not see otherwise, after a batch of a stream."""
+        from skerry.paimon.jobs.compact import compact_invisible
+
+        compact_invisible(request)
 
     def _request(self, options: WriteOptions) -> ChangeRequest:
         if options.staged:

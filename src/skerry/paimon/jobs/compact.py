@@ -29,6 +29,7 @@ from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.metadata.validation import check_rewritable
 from skerry.paimon.operations import IndexChange, ReplaceFiles
 from skerry.paimon.operations.row_vectors import change_vectors
+from skerry.paimon.statistics.samples import delete_key
 from skerry.paimon.writing.bucket_states import BucketStates
 from skerry.paimon.writing.layout import WriteLayout
 from skerry.table.commit import commit
@@ -36,7 +37,7 @@ from skerry.table.owned_files import OwnedFiles, after_publish, log_after_publis
 from skerry.table.summaries import CompactSummary
 from skerry.table.work.tasks import JobProgress
 
-__all__ = ["compact", "compact_due"]
+__all__ = ["compact", "compact_due", "compact_invisible"]
 
 _FULL: Final = "skerry.full-compaction"
 """The property of the snapshots that `full-compaction.delta-commits` has made."""
@@ -136,16 +137,30 @@ def compact_due(request: ChangeRequest, state: PaimonState) -> None:
         known = request.bucket_states.get(state.branch, BucketStates())
         bucket_states = request.bucket_states[state.branch] = known.at(state)
         properties: dict[str, str] = {}
+        is_hidden = state.options.batch_reads_skip_level_0  # so that what another writer has left is done, too
         if _full_is_due(state):
             rules = CompactionRules(full=True)
             properties = {_FULL: "true"}
         else:
-            touched = {key for key, files in bucket_states.levels.items() if files != known.levels.get(key)}
+            touched = {
+                key for key, files in bucket_states.levels.items() if is_hidden or files != known.levels.get(key)
+            }
             due = frozenset(key for key in touched if _is_due(state.options, bucket_states, key))
             rules = CompactionRules(buckets=due)
             if not due:
                 return
-        compact(replace(request, properties=properties, commit_id=None), rules, once=True)
+        compact(replace(request, properties=properties, commit_id=None), rules, once=not is_hidden)
+
+
+def compact_invisible(request: ChangeRequest) -> None:
+    """Compact what readers skip until then, after a write that leaves all other compaction to jobs.
+
+    Args:
+        request: That of the commit; see `compact_due`.
+    """
+    state = request.target.newest
+    if state is not None and state.options.batch_reads_skip_level_0:
+        compact_due(request, request.target.load())  # a stream's batch is committed by another request
 
 
 def _is_due(options: CoreOptions, bucket_states: BucketStates, key: tuple[bytes, int]) -> bool:
@@ -240,11 +255,15 @@ class _Attempt:
     def _replace(self, done: Sequence[_Done]) -> CompactSummary:
         """Replace files with new ones, in one commit."""
         layout, results = self.layout, [one.result for one in done]
-        gone = [key for one in done for key in one.task.vectors]
+        staying = {entry.file.file_name for result in results for entry in result.moved}
+        removed = {entry.file.file_name for result in results for entry in result.removed} - staying
+        gone = [key for one in done for key in one.task.vectors if key[2] in removed]
+        deleted = {key: positions for result in results for key, positions in result.deleted.items()}
+        names = {name for _, _, name in deleted}
         index = IndexChange()
         with owned_files(layout.storage) as created:
-            if gone:
-                index = change_vectors(layout, index_entries(self.state), {}, gone, owned=created)
+            if gone or deleted:
+                index = change_vectors(layout, index_entries(self.state), deleted, gone, owned=created)
             operation = ReplaceFiles(
                 layout,
                 [entry for result in results for entry in result.removed],
@@ -252,6 +271,8 @@ class _Attempt:
                 CommitKind.COMPACT,
                 moved=[entry for result in results for entry in result.moved],
                 index=index,
+                kept=[entry for one in done for entry in one.task.older if entry.file.file_name in names],
+                deletes={key[2]: delete_key(key[2], len(positions)) for key, positions in deleted.items()},
                 properties=self.request.properties,
             )
             return _counts(commit(operation, self.request.target, retry_policy), done, index)

@@ -112,17 +112,19 @@ def _age(file: DataFileMeta) -> tuple[int, int, int, str]:
     return file.max_sequence_number, file.min_sequence_number, file.creation_time or 0, file.file_name
 
 
-def plan_full(runs: Sequence[SortedRun], shape: TreeShape) -> CompactionUnit | None:
+def plan_full(runs: Sequence[SortedRun], shape: TreeShape, *, must: Collection[str] = ()) -> CompactionUnit | None:
     """Merge all runs to the highest level; None if that has been done.
 
     Args:
         runs: As `sorted_runs` gives them.
         shape: The desired shape.
+        must: Names of files that are rewritten in any case: those with deletion vectors.
     """
     if not runs:
         return None
     top = shape.max_level(runs)
-    if len(runs) == 1 and runs[0].level == top and not any(file.delete_row_count for file in runs[0].files):
+    is_done = len(runs) == 1 and runs[0].level == top
+    if is_done and not any(file.delete_row_count or file.file_name in must for file in runs[0].files):
         return None
     return CompactionUnit(top, tuple(runs), True)
 

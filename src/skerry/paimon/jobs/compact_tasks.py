@@ -21,10 +21,11 @@ from skerry.paimon.jobs.compact_plan import (
     sorted_runs,
 )
 from skerry.paimon.manifests.live_files import live_entries
-from skerry.paimon.manifests.manifest import DataFileMeta, FileSource, ManifestEntry
+from skerry.paimon.manifests.manifest import FileSource, ManifestEntry
 from skerry.paimon.merging import Records
 from skerry.paimon.metadata.options import ChangelogProducer, MergeEngine
 from skerry.paimon.metadata.state import PaimonState
+from skerry.paimon.planning.deletion_positions import Positions
 from skerry.paimon.planning.file_splits import FileSplits, key_sections
 from skerry.paimon.planning.splits import Split, VectorLocation
 from skerry.paimon.planning.vector_locations import VectorKey
@@ -82,7 +83,7 @@ class BucketTask:
         entries: The files to merge, in the order of their rows.
         reason: Why it is rewritten.
         unit: How the tree is changed; None in append tables.
-        vectors: The deletion vectors of its files.
+        vectors: The deletion vectors of these files, and of older ones.
         older: Files of higher levels than the unit's output, where keys are looked up.
     """
 
@@ -111,11 +112,13 @@ class TaskResult:
         removed: Files that are rewritten or move to another level.
         moved: Files at their new level.
         written: New files, changelog files among them.
+        deleted: int64[n] By older file, the positions of rows that newer ones have replaced, ascending.
     """
 
     removed: tuple[ManifestEntry, ...]
     moved: tuple[ManifestEntry, ...] = ()
     written: tuple[WrittenDataFile, ...] = ()
+    deleted: Mapping[VectorKey, Positions] = field(default_factory=dict)
 
 
 # Planning ------------------------------------------------------------------------------------------------------------
@@ -132,9 +135,10 @@ def plan_compaction(state: PaimonState, layout: WriteLayout, rules: CompactionRu
         key = entry.partition, entry.bucket
         if rules.buckets is None or key in rules.buckets:
             buckets.setdefault(key, []).append(entry)
-    if layout.has_keys:
-        return [task for entries in buckets.values() if (task := _tree_task(layout, entries, rules.full)) is not None]
     splits = FileSplits(state, layout)
+    if layout.has_keys:
+        tasks = (_tree_task(layout, splits, entries, rules.full) for entries in buckets.values())
+        return [task for task in tasks if task is not None]
     return [task for entries in buckets.values() for task in _small_file_tasks(layout, splits, entries, rules)]
 
 
@@ -142,7 +146,7 @@ def _small_file_tasks(
     layout: WriteLayout, splits: FileSplits, entries: Sequence[ManifestEntry], rules: CompactionRules
 ) -> Iterable[BucketTask]:
     least = layout.options.compaction_min_file_num if rules.min_input_files is None else rules.min_input_files
-    vectors = {key: vector for entry in entries if (vector := splits.vectors.get(key := _key(entry))) is not None}
+    vectors = _vectors(splits, entries)
     for group in plan_small_files(
         entries,
         layout.target_file_size,
@@ -159,19 +163,30 @@ def _key(entry: ManifestEntry) -> VectorKey:
     return entry.partition, entry.bucket, entry.file.file_name
 
 
-def _tree_task(layout: WriteLayout, entries: Sequence[ManifestEntry], full: bool) -> BucketTask | None:
+def _vectors(splits: FileSplits, entries: Iterable[ManifestEntry]) -> dict[VectorKey, VectorLocation]:
+    """The deletion vectors of files."""
+    return {key: vector for entry in entries if (vector := splits.vectors.get(key := _key(entry))) is not None}
+
+
+def _tree_task(
+    layout: WriteLayout, splits: FileSplits, entries: Sequence[ManifestEntry], full: bool
+) -> BucketTask | None:
     shape, options = TreeShape.from_options(layout.options), layout.options
     runs = sorted_runs(entry.file for entry in entries)
-    unit, reason = (plan_full if full else plan_universal)(runs, shape), RewriteReason.MANY_RUNS
+    vectors = _vectors(splits, entries)
+    unit = plan_full(runs, shape, must={name for _, _, name in vectors}) if full else plan_universal(runs, shape)
+    reason = RewriteReason.MANY_RUNS
     if unit is None and not full and options.compacts_by_lookup:
         unit, reason = plan_level_0(runs, shape), RewriteReason.LEVEL_0
     if unit is None:
         return None
+    if options.deletion_vectors:  # older records of a key are found and marked: its delete has then done its work
+        unit = replace(unit, drops_deletes=True)
     by_file = {(entry.file.file_name, entry.file.level): entry for entry in entries}
     chosen = tuple(by_file[file.file_name, file.level] for file in unit.files)
     looks_up = options.compacts_by_lookup and any(run.level == 0 for run in unit.runs)
     older = tuple(entry for entry in entries if entry.file.level > unit.output_level) if looks_up else ()
-    return BucketTask(chosen, RewriteReason.ASKED if full else reason, unit, older=older)
+    return BucketTask(chosen, RewriteReason.ASKED if full else reason, unit, vectors, older)
 
 
 # Execution -----------------------------------------------------------------------------------------------------------
@@ -215,6 +230,7 @@ class _TreeMerge:
 
     def __init__(self, state: PaimonState, layout: WriteLayout, splits: FileSplits, task: BucketTask) -> None:
         assert task.unit is not None
+        self._task = task
         self._layout = layout
         self._splits = splits
         self._unit = task.unit
@@ -232,7 +248,7 @@ class _TreeMerge:
         pending: list[list[ManifestEntry]] = []
         try:
             for section in self._sections:
-                if len(section) > 1 or self._must_be_written(section[0].file):
+                if len(section) > 1 or self._must_be_written(section[0]):
                     pending.append(section)
                     continue
                 self._write(pending)  # or its file would overlap the one that stays
@@ -245,17 +261,24 @@ class _TreeMerge:
             self._changes.abort()
             give_up(self._layout.storage, (location for file in self._written for location in file.locations))
             raise
-        return TaskResult(tuple(self._removed), tuple(self._moved), written)
+        return TaskResult(tuple(self._removed), tuple(self._moved), written, self._marked())
 
-    def _must_be_written(self, file: DataFileMeta) -> bool:
+    def _marked(self) -> Mapping[VectorKey, Positions]:
+        if not isinstance(self._merge, LookupMerge) or not self._layout.options.deletion_vectors:
+            return {}
+        return {_key(self._task.older[number]): rows for number, rows in self._merge.found_rows().items()}
+
+    def _must_be_written(self, entry: ManifestEntry) -> bool:
         """Whether a file that overlaps no other is rewritten all the same: small ones, and those with other records."""
-        return file.file_size < self._layout.target_file_size // 2 or self._changes_records(file)
+        return entry.file.file_size < self._layout.target_file_size // 2 or self._changes_records(entry)
 
-    def _changes_records(self, file: DataFileMeta) -> bool:
-        """Whether there are deletes to drop, or records of level 0 to merge with rows of older files."""
-        if self._unit.drops_deletes:
+    def _changes_records(self, entry: ManifestEntry) -> bool:
+        """Whether there are deleted rows to drop, or records of level 0 to merge with rows of older files."""
+        file, options = entry.file, self._layout.options
+        if self._task.reason is RewriteReason.ASKED and _key(entry) in self._task.vectors:
+            return True
+        if self._unit.drops_deletes and (file.delete_row_count != 0 or not self._task.older):
             return file.delete_row_count != 0
-        options = self._layout.options
         is_whole = options.merge_engine is MergeEngine.DEDUPLICATE and not options.sequence_fields
         return isinstance(self._merge, LookupMerge) and file.level == 0 and not is_whole
 
@@ -272,7 +295,7 @@ class _TreeMerge:
         if not sections:
             return
         files = [file for section in sections for file in section]
-        if self._merge is not None and len(files) == 1 and not self._changes_records(files[0].file):
+        if self._merge is not None and len(files) == 1 and not self._changes_records(files[0]):
             if files[0].file.level != self._unit.output_level:
                 self._move(files[0])
             return

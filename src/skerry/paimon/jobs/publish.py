@@ -25,6 +25,7 @@ from skerry.errors import UnsupportedError
 from skerry.paimon.change_request import ChangeRequest, commit_files, redo_after_conflicts
 from skerry.paimon.handle import PaimonHandle
 from skerry.paimon.jobs.append import append_batches, overwrite_partitions
+from skerry.paimon.jobs.compact import compact_invisible
 from skerry.paimon.jobs.merge import upsert, upsert_keys
 from skerry.paimon.jobs.once import commit_once
 from skerry.paimon.jobs.shuffle_files import Group, ShuffleFile, read_groups, write_shuffle_file
@@ -224,6 +225,7 @@ def publish_shares(
         else:
             published = commit_once(request, batch, write.commit)
         files.remove([file.location for file in write.shuffle_files] if published else None)
+    compact_invisible(request)
     state = table.keep(request)
     return state if published else None
 

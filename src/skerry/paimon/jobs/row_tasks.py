@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Protocol, TypeVar
 
 import numpy as np
@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from skerry.paimon.change_request import ChangeRequest
 from skerry.paimon.manifests.manifest import ManifestEntry
+from skerry.paimon.metadata.options import MERGE_ON_READ
 from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.metadata.validation import check_rewritable
 from skerry.paimon.planning.deletion_positions import Positions
@@ -90,7 +91,9 @@ class RowJob:
 
     def splits(self, predicate: Predicate) -> PlannedSplits:
         """The splits that can hold rows of a predicate."""
-        planner = ScanPlanner(self.state, conjuncts_of(predicate), _threads())
+        # what readers skip until it is compacted are the newest records of their keys
+        schema = replace(self.state.schema, options={**self.state.schema.options, MERGE_ON_READ: "true"})
+        planner = ScanPlanner(replace(self.state, schema=schema), conjuncts_of(predicate), _threads())
         return planner.plan(self.state.snapshot).splits
 
     def reader(self, columns: pa.Schema, predicate: Predicate = ALWAYS_TRUE, *, tasks: int = 1) -> SplitReader:

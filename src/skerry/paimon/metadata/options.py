@@ -16,6 +16,7 @@ from skerry.paimon.metadata.paths import MAIN_BRANCH, TablePaths
 
 __all__ = [
     "FALLBACK_BRANCH",
+    "MERGE_ON_READ",
     "BucketFunction",
     "ChangelogProducer",
     "CoreOptions",
@@ -25,6 +26,7 @@ __all__ = [
 ]
 
 FALLBACK_BRANCH: Final = "scan.fallback-branch"
+MERGE_ON_READ: Final = "deletion-vectors.merge-on-read"
 _MEBIBYTE: Final = 1 << 20
 
 
@@ -197,7 +199,7 @@ class CoreOptions(OptionTexts):
     @property
     def deletion_vectors_merge_on_read(self) -> bool:
         """Whether level 0 is merged when reading although there are deletion vectors."""
-        return self._bool("deletion-vectors.merge-on-read", False)
+        return self._bool(MERGE_ON_READ, False)
 
     @property
     def row_tracking(self) -> bool:

@@ -338,12 +338,6 @@ def _check_writable_keys(schema: TableSchema, options: CoreOptions) -> None:
             "table option bucket=-1 is not supported for writing if a partition key is not part of the primary key",
             rule=_RULE,
         )
-    if options.batch_reads_skip_level_0:
-        option = "deletion-vectors.enabled=true" if options.deletion_vectors else "merge-engine=first-row"
-        raise UnsupportedError(
-            f"table option {option} is not supported for writing: readers would not see the rows until compaction",
-            rule=_RULE,
-        )
 
 
 # What can be rewritten -----------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Deletion vectors of append tables: which index files change when rows are deleted, or files rewritten.
+"""Deletion vectors: which index files change when rows are deleted, or files rewritten.
 
 Spec: docs/formats/paimon.md § 5.6, § 12.1.
 """
@@ -61,7 +61,7 @@ def change_vectors(
     prefix = uuid.uuid4()
     for key, files in sorted(changes.items()):
         known = by_bucket.get(key, [])
-        chosen = known if layout.options.bucket > 0 else [found for found in known if _holds(found, touched)]
+        chosen = known if _has_buckets(layout) else [found for found in known if _holds(found, touched)]
         vectors: dict[str, Positions] = {}
         for entry in chosen:
             vectors |= _read(layout, entry)
@@ -77,6 +77,11 @@ def change_vectors(
             owned.add(layout.index_file(*key, name))
             added.append(_write(layout, key, part, name))
     return IndexChange(tuple(added), tuple(removed))
+
+
+def _has_buckets(layout: WriteLayout) -> bool:
+    """Whether the vectors of a bucket are in one index file."""
+    return layout.has_keys or layout.options.bucket > 0
 
 
 def _holds(entry: IndexManifestEntry, touched: Iterable[FileKey]) -> bool:
@@ -97,7 +102,7 @@ def _parts(layout: WriteLayout, vectors: Mapping[str, Positions]) -> Sequence[Ma
     """The vectors by index file: one for each bucket, or of about the target size."""
     if not vectors:
         return []
-    if layout.options.bucket > 0:
+    if _has_buckets(layout):
         return [vectors]
     target = max(layout.options.deletion_vector_file_target_size, 1)
     parts: list[dict[str, Positions]] = [{}]

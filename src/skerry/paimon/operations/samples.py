@@ -43,7 +43,8 @@ def added_samples(base: PaimonState, layout: WriteLayout, files: Iterable[Writte
     """The effect of new files on the samples."""
     rows = [file for file in files if not file.is_changelog]
     change = _change(layout, rows, is_exact=not _may_lose(base, layout))
-    if not layout.has_keys or base.snapshot is None:
+    keeps_first = layout.options.merge_engine is MergeEngine.FIRST_ROW  # whose rows no record replaces
+    if not layout.has_keys or base.snapshot is None or keeps_first:
         return change
     gone: dict[str | None, int] = {_bucket(file): key_of(file.file.file_name) for file in rows}
     return replace(change, rows_gone=gone)
@@ -53,8 +54,9 @@ def _may_lose(base: PaimonState, layout: WriteLayout) -> bool:
     """Whether records of new files may be superseded by older ones."""
     options = layout.options
     grouped = any(name.endswith(".sequence-group") for name in layout.schema.options)
-    chooses = bool(options.sequence_fields) or grouped or options.merge_engine is MergeEngine.FIRST_ROW
-    return layout.has_keys and base.snapshot is not None and chooses
+    chooses = bool(options.sequence_fields) or grouped
+    # and where readers skip level 0, none of the rows is in the table yet
+    return layout.has_keys and (options.batch_reads_skip_level_0 or (base.snapshot is not None and chooses))
 
 
 def replaced_samples(

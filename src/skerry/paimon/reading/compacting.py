@@ -8,7 +8,7 @@ Spec: docs/formats/paimon.md § 10.1, § 11.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -21,7 +21,8 @@ from skerry.paimon.merging.changelog import KeyRows, RowComparison, change_recor
 from skerry.paimon.metadata.options import ChangelogProducer, MergeEngine
 from skerry.paimon.metadata.schema import TableSchema
 from skerry.paimon.metadata.state import PaimonState
-from skerry.paimon.reading.key_lookup import BucketFiles, KeyLookup, wanted_keys
+from skerry.paimon.planning.deletion_positions import Positions
+from skerry.paimon.reading.key_lookup import BucketFiles, FoundRows, KeyLookup, wanted_keys
 from skerry.paimon.reading.merging import KeyedRecords, RunPart, Window, order_parts
 
 __all__ = ["CompactedRecords", "FullMerge", "LookupMerge"]
@@ -88,18 +89,28 @@ class LookupMerge:
         output_level: The level that the result is written to.
         older: The files of the bucket at higher levels than that; None for none.
         lookup: Looks keys up in them.
+        found: What was found in them so far; appended to by several threads.
     """
 
     state: PaimonState
     output_level: int
     older: BucketFiles | None = None
     lookup: KeyLookup | None = field(default=None, repr=False)
+    found: list[FoundRows] = field(default_factory=list, repr=False)
 
     def __call__(self, parts: Sequence[RunPart]) -> CompactedRecords:
         """Merge the records of some keys."""
         found = self._found(parts)
         window = order_parts(self._function, parts if found is None else [*parts, found])
         return self._first_rows(window) if self._is_first_row else self._rows(window)
+
+    def found_rows(self) -> Mapping[int, Positions]:
+        """int64[n] By index of an older file, the positions of the rows that were merged with newer ones, ascending."""
+        together = FoundRows.concat(self.found)
+        return {
+            number: np.sort(together.positions[together.files == number])
+            for number in np.unique(together.files).tolist()
+        }
 
     def _rows(self, window: Window) -> CompactedRecords:
         """The record at the lowest level above 0 is the row that its key had."""
@@ -135,6 +146,7 @@ class LookupMerge:
         found = self.lookup.find_older(self.older, wanted, above=self.output_level)
         if not len(found):
             return None
+        self.found.append(found)
         order = np.argsort(found.keys, kind="stable")
         records = self.lookup.records(self.older, found).take(order)
         columns = new[0].schema.names

@@ -5,7 +5,7 @@ Spec: docs/formats/paimon.md § 8.6, § 9.3.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
@@ -42,6 +42,20 @@ class WantedKeys:
 
     keys: OrderKeys
     leading: OrderKeys
+
+    @classmethod
+    def of(cls, keys: OrderKeys, columns: Sequence[pa.Array], rows: Positions) -> WantedKeys:
+        """The keys of some rows.
+
+        Args:
+            keys: Keys of all rows.
+            columns: The columns that they were made of.
+            rows: int64[n] Which, in the order of their keys; no two have the same.
+        """
+        chosen = keys.take(rows)
+        if len(columns) == 1:
+            return cls(chosen, chosen)
+        return cls(chosen, encode_order_keys([columns[0].take(pa.array(rows))], [False]))
 
     def __len__(self) -> int:
         return len(self.keys)

@@ -46,16 +46,11 @@ def wanted_keys(schema: TableSchema, rows: pa.RecordBatch) -> tuple[WantedKeys, 
     columns = [rows.column(name) for name in names]
     keys = encode_order_keys(columns, [False] * len(columns))
     order = keys.order()
-    sorted_ = keys.take(order)
-    ranks = sorted_.ranks()
+    ranks = keys.take(order).ranks()
     is_new = np.append(True, ranks[1:] != ranks[:-1]) if len(ranks) else np.zeros(0, np.bool_)
     places = np.empty(len(order), np.int64)
     places[order] = np.cumsum(is_new) - 1
-    distinct = sorted_.take(np.flatnonzero(is_new))
-    if len(names) == 1:
-        return WantedKeys(distinct, distinct), places
-    leading = encode_order_keys([columns[0].take(pa.array(order[is_new]))], [False])
-    return WantedKeys(distinct, leading), places
+    return WantedKeys.of(keys, columns, order[is_new]), places
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -63,7 +63,8 @@ def _carried_keys(base: PaimonState, change: TableChange, after: TableSample) ->
     is_kept = change.kind is CommitKind.COMPACT or (
         change.kind is CommitKind.APPEND and not any(entry.file.delete_row_count for entry in change.entries)
     )
-    if not fields or not is_kept or after.missing_files:
+    hides = base.options.batch_reads_skip_level_0  # so that compaction is what adds and removes keys
+    if not fields or not is_kept or hides or after.missing_files:
         return set()
     if base.snapshot is None:
         return fields

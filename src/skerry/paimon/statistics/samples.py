@@ -170,16 +170,17 @@ def sample_of(state: PaimonState) -> TableSample:
 
 def _live(state: PaimonState, entries: list[ManifestEntry], sample: TableSample) -> dict[int, int]:
     """The key of the deletes of each live file, by the key of its name; in primary-key tables other files affect it."""
-    names = {key_of(entry.file.file_name): entry for entry in entries}
-    if state.schema.primary_keys:
-        known = sample.groups.files
-        return {key: known.get(key, 0) for key in names}
+    known = sample.groups.files if state.schema.primary_keys else {}
     assert state.snapshot is not None
     vectors = vector_locations(state, state.snapshot)
     found = {}
-    for key, entry in names.items():
+    for entry in entries:
+        key = key_of(entry.file.file_name)
         vector = vectors.get((entry.partition, entry.bucket, entry.file.file_name))
-        found[key] = 0 if vector is None else delete_key(entry.file.file_name, vector.cardinality or 0)
+        # in primary-key tables others may have marked further rows: what is known of such a file is no longer exact
+        found[key] = known.get(key, 0) ^ (
+            0 if vector is None else delete_key(entry.file.file_name, vector.cardinality or 0)
+        )
     return found
 
 
