@@ -199,13 +199,12 @@ def test_what_cannot_be_upserted(tmp_path: Path) -> None:
         make(tmp_path / "u").upsert(data(range(3), "a"))
 
 
-def test_rows_with_ids_stay_in_their_files(tmp_path: Path) -> None:
-    table = make(tmp_path / "t", properties={"row-tracking.enabled": "true"})
+def test_rows_of_which_files_have_some_columns_are_not_rewritten(tmp_path: Path) -> None:
+    table = make(tmp_path / "t", properties={"row-tracking.enabled": "true", "data-evolution.enabled": "true"})
     table.append(data(range(3), "a"))
-    because = "as rewritten files would lose their row ids"
-    with pytest.raises(UnsupportedError, match=f"row-tracking.enabled=true: rows of such tables cannot.*{because}"):
+    with pytest.raises(UnsupportedError, match="data-evolution.enabled=true: rows of such tables cannot be changed"):
         table.delete("id = 1")
-    with pytest.raises(UnsupportedError, match=f"row-tracking.enabled=true: such tables are not compacted, {because}"):
+    with pytest.raises(UnsupportedError, match="data-evolution.enabled=true: such tables are not compacted"):
         table.compact(full=True)
 
 

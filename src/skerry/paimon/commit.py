@@ -29,6 +29,7 @@ from skerry.paimon.manifests.manifest_list import ManifestFileMeta, encode_manif
 from skerry.paimon.manifests.merging import ManifestSizes, cancelled_entries, plan_merging
 from skerry.paimon.manifests.metadata_file import MetadataEncoding
 from skerry.paimon.metadata.paths import MAIN_BRANCH
+from skerry.paimon.metadata.schema import ROW_ID
 from skerry.paimon.metadata.snapshot import CommitKind, Snapshot, decode_snapshot, encode_snapshot
 from skerry.paimon.metadata.snapshots import find_snapshot, snapshot_ids
 from skerry.paimon.metadata.state import PaimonState
@@ -310,12 +311,12 @@ def _with_row_ids(base: PaimonState, change: TableChange, snapshot_id: int) -> t
     entries = []
     for entry in change.entries:
         file = entry.file
-        is_new = entry.kind is FileKind.ADD and file.file_source is FileSource.APPEND and file.first_row_id is None
-        if is_new:
-            file = replace(
-                file, first_row_id=next_row_id, min_sequence_number=snapshot_id, max_sequence_number=snapshot_id
-            )
-            next_row_id += file.row_count
+        if entry.kind is FileKind.ADD and file.file_source is FileSource.APPEND:
+            if ROW_ID not in (file.write_cols or ()) and file.first_row_id is None:
+                file = replace(file, first_row_id=next_row_id, min_sequence_number=snapshot_id)
+                next_row_id += file.row_count
+            # rows without a sequence number of their own have that of the file
+            file = replace(file, max_sequence_number=snapshot_id)
         entries.append(replace(entry, file=file))
     return tuple(entries), next_row_id
 

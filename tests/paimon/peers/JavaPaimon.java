@@ -253,7 +253,7 @@ public class JavaPaimon {
         Iterator partitions = files.entrySet().iterator();
         while (partitions.hasNext()) {
             Map.Entry entry = (Map.Entry) partitions.next();
-            messages.add(new AppendCompactTask((BinaryRow) entry.getKey(), (List) entry.getValue()).doCompact(table, write));
+            if (((List) entry.getValue()).size() > 1) messages.add(new AppendCompactTask((BinaryRow) entry.getKey(), (List) entry.getValue()).doCompact(table, write));
         }
         TableCommitImpl commit = table.newCommit("joiner");
         commit.commit(9223372036854775807L, messages);

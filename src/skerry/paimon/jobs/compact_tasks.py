@@ -9,8 +9,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-import pyarrow as pa
-
 from skerry.paimon.jobs.compact_plan import (
     CompactionUnit,
     TreeShape,
@@ -36,6 +34,7 @@ from skerry.paimon.reading.rows import SplitReader
 from skerry.paimon.writing.data_files import BucketFiles, BucketLocation, WrittenDataFile
 from skerry.paimon.writing.key_sorting import file_rows
 from skerry.paimon.writing.layout import WriteLayout
+from skerry.paimon.writing.lineage import read_columns, stored_rows
 from skerry.table.owned_files import give_up
 
 __all__ = ["BucketTask", "CompactionRules", "RewriteReason", "TaskResult", "plan_compaction", "run_task"]
@@ -210,10 +209,12 @@ def _join(state: PaimonState, layout: WriteLayout, splits: FileSplits, task: Buc
     """Join files one after the other, leaving out deleted rows."""
     bucket = _location_of(layout, task.entries[0])
     first = min(entry.file.min_sequence_number for entry in task.entries)
+    layout = layout.with_lineage
     files = BucketFiles(layout, bucket, source=FileSource.COMPACT, first_sequence_number=first)
+    columns = read_columns(layout, state.arrow_schema)
     try:
-        for batch in SplitReader(state, state.arrow_schema).batches([splits.raw(task.entries)]):
-            files.write(pa.Table.from_batches([batch]))
+        for batch in SplitReader(state, columns).batches([splits.raw(task.entries)]):
+            files.write(stored_rows(batch))
         return TaskResult(task.entries, (), tuple(files.close()))
     except BaseException:
         files.abort()

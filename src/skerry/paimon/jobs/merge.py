@@ -12,10 +12,11 @@ from skerry.errors import SchemaError, UnsupportedError
 from skerry.paimon.change_request import ChangeRequest, redo_after_conflicts
 from skerry.paimon.jobs.append import append_batches
 from skerry.paimon.jobs.row_changes import file_count, merged_positions, replace_positions
-from skerry.paimon.jobs.row_tasks import POSITION_FIELDS, Decided, RowJob, find_keys
+from skerry.paimon.jobs.row_tasks import POSITION_FIELDS, Decided, RowJob, find_keys, find_row_ids
 from skerry.paimon.jobs.row_transforms import transform_rows
 from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.planning.deletion_positions import Positions
+from skerry.paimon.writing.lineage import ROW_ID_FIELD
 from skerry.table.arguments import Rows
 from skerry.table.merging import (
     NOTHING,
@@ -66,6 +67,8 @@ def upsert(request: ChangeRequest, data: Rows, on: Sequence[str]) -> RowChangeSu
         keyed = new.filter(pa.array(index.first >= 0))
         fields = [state.arrow_schema.field(key) for key in keys]
         among = key_predicate(fields, [keyed.column(key).combine_chunks() for key in keys])
+        if state.options.row_tracking:
+            return _replace_tracked(job, new, index, keys, among)
         return replace_positions(job, _matching(job, index, keys, among), new, updates=True, unless=among)
 
     return redo_after_conflicts(request, attempt)
@@ -98,6 +101,32 @@ def _matching(job: RowJob, index: KeyIndex, keys: Sequence[str], among: Predicat
     columns = pa.schema([*(schema.field(key) for key in keys), *POSITION_FIELDS])
     work = functools.partial(find_keys, job.reader(columns, tasks=len(splits)), index, keys)
     return merged_positions(list(job.run("find", work, splits, file_count)))
+
+
+def _replace_tracked(
+    job: RowJob, new: pa.Table, index: KeyIndex, keys: Sequence[str], among: Predicate
+) -> RowChangeSummary:
+    """Replace rows by key so that they keep their ids; of several rows with a key the least id stays."""
+    splits, schema = job.splits(among), job.state.arrow_schema
+    columns = pa.schema([*(schema.field(key) for key in keys), ROW_ID_FIELD, *POSITION_FIELDS])
+    work = functools.partial(find_row_ids, job.reader(columns, tasks=len(splits)), index, keys)
+    parts = list(job.run("find", work, splits, file_count))
+    numbers, ids = (
+        (
+            np.concatenate([np.zeros(0, np.int64), *found])
+            for found in zip(*((part.numbers, part.row_ids) for part in parts), strict=True)
+        )
+        if parts
+        else (np.zeros(0, np.int64),) * 2
+    )
+    order = np.lexsort((ids, numbers))
+    known, firsts = np.unique(numbers[order], return_index=True)
+    is_new = np.full(new.num_rows, True)
+    is_new[known] = False
+    tracked = new.take(pa.array(known)).append_column(ROW_ID_FIELD, pa.array(ids[order][firsts]))
+    positions = merged_positions(part.positions for part in parts)
+    fresh = new.filter(pa.array(is_new))
+    return replace_positions(job, positions, fresh, tracked=tracked, updates=True, unless=among)
 
 
 def merge(request: ChangeRequest, data: Rows, on: str | Sequence[str], clauses: MergeClauses) -> RowChangeSummary:

@@ -28,6 +28,7 @@ from skerry.paimon.planning.splits import Split
 from skerry.paimon.statistics.samples import delete_key
 from skerry.paimon.writing.bucket_states import BucketStates
 from skerry.paimon.writing.data_files import WrittenDataFile
+from skerry.paimon.writing.lineage import ROW_ID_FIELD, updated_rows
 from skerry.paimon.writing.table_writers import write_rows
 from skerry.storage import name
 from skerry.table.predicate import Predicate
@@ -56,6 +57,7 @@ def replace_positions(
     found: Mapping[str, Positions],
     new: pa.Table | None,
     *,
+    tracked: pa.Table | None = None,
     updates: bool = False,
     unless: Predicate | None = None,
 ) -> RowChangeSummary:
@@ -65,6 +67,7 @@ def replace_positions(
         job: The attempt.
         found: Positions by name of the data file.
         new: The rows to add.
+        tracked: Further rows to add: new versions of deleted ones, followed by `ROW_ID_FIELD`; they keep their ids.
         updates: Whether they are updated versions of the deleted rows.
         unless: Rows that would have been found, had they existed. A row that is added because its key does not exist
             requires the work to be repeated when a rival has added one with its key.
@@ -83,9 +86,10 @@ def replace_positions(
     index = IndexChange()
     touched_folders = {layout.bucket_folder(entry.partition, entry.bucket) for entry in partial.values()}
     with layout.owned_files(touched_folders) as owned:
-        if new is not None:
-            written += write_rows(layout, conform(new, state.arrow_schema), BucketStates.of(state), None).files
-            owned.add(*(location for file in written for location in file.locations))
+        for rows, how in ((_conformed(state, new), layout), (_tracked(state, tracked), layout.with_lineage)):
+            if rows is not None:
+                written += write_rows(how, rows.to_batches(), BucketStates.of(state), None).files
+                owned.add(*(location for file in written for location in file.locations))
         if layout.options.deletion_vectors:
             vectors = {_key(entry): found[file] for file, entry in partial.items()}
             index = change_vectors(layout, index_entries(state), vectors, map(_key, whole), owned=owned)
@@ -111,7 +115,8 @@ def replace_positions(
             properties=job.request.properties,
         )
         after = commit_files(job.request, operation)
-    taken, rows = sum(map(len, found.values())), new.num_rows if new is not None else 0
+    taken = sum(map(len, found.values()))
+    rows = sum(part.num_rows for part in (new, tracked) if part is not None)
     return RowChangeSummary(
         after.snapshot.id if after.snapshot is not None else None,
         inserted_rows=rows - taken if updates and taken <= rows else 0 if updates else rows,
@@ -121,6 +126,18 @@ def replace_positions(
         removed_files=len(removed),
         added_delete_files=len(partial) if layout.options.deletion_vectors else 0,
     )
+
+
+def _conformed(state: PaimonState, rows: pa.Table | None) -> pa.Table | None:
+    return None if rows is None else conform(rows, state.arrow_schema).read_all()
+
+
+def _tracked(state: PaimonState, rows: pa.Table | None) -> pa.Table | None:
+    """Updated rows as they are written."""
+    if rows is None or not rows.num_rows:
+        return None
+    values = conform(rows.select(state.arrow_schema.names), state.arrow_schema).read_all()
+    return updated_rows(values, rows.column(ROW_ID_FIELD.name))
 
 
 def _refuse_new_rows(job: RowJob, predicate: Predicate, base: PaimonState) -> None:

@@ -29,6 +29,7 @@ from skerry.paimon.writing.bucket_states import BucketStates
 from skerry.paimon.writing.data_files import BucketFiles, BucketLocation, WrittenDataFile
 from skerry.paimon.writing.dynamic_buckets import OneBucket
 from skerry.paimon.writing.layout import WriteLayout
+from skerry.paimon.writing.lineage import ROW_ID_FIELD, read_columns, stored_rows
 from skerry.paimon.writing.table_writers import KIND_COLUMN, KeyedWriter
 from skerry.storage import name
 from skerry.table.owned_files import OwnedFiles
@@ -48,11 +49,13 @@ __all__ = [
     "Decided",
     "DecidedPositions",
     "FileRewrite",
+    "FoundKeys",
     "RowJob",
     "RowTransform",
     "change_bucket",
     "decide_positions",
     "find_keys",
+    "find_row_ids",
     "find_rows",
     "rewrite_file",
     "with_kind",
@@ -175,7 +178,7 @@ class DecidedPositions:
     Args:
         positions: int64[n] Positions of the rows that are deleted or updated, ascending, by name of the data file.
         deleted: How many of them are deleted.
-        updated: The new version of the others.
+        updated: The new version of the others, followed by their row ids if these were read.
         matched: See `Decided`.
     """
 
@@ -202,15 +205,45 @@ def find_keys(reader: SplitReader, index: KeyIndex, keys: Sequence[str], split: 
     return _positions_by_file(found())
 
 
+@dataclass(frozen=True, slots=True)
+class FoundKeys:
+    """Rows that have one of some keys; picklable.
+
+    Args:
+        positions: int64[n] Their positions, ascending, by name of the data file.
+        numbers: int64[m] The number of each row's key.
+        row_ids: int64[m] The row's id.
+    """
+
+    positions: Mapping[str, Positions]
+    numbers: npt.NDArray[np.int64]
+    row_ids: npt.NDArray[np.int64]
+
+
+def find_row_ids(reader: SplitReader, index: KeyIndex, keys: Sequence[str], split: Split) -> FoundKeys:
+    """The rows that have one of some keys, with their ids; the reader has `ROW_ID_FIELD` before `POSITION_FIELDS`."""
+    numbers, ids, found = [_NO_ROWS], [_NO_ROWS], []
+    for batch in reader.batches([split]):
+        of_key = index.find([batch.column(key) for key in keys])
+        hits = np.flatnonzero(of_key >= 0)
+        if len(hits):
+            numbers.append(of_key[hits].astype(np.int64))
+            ids.append(np.asarray(batch.column(ROW_ID_FIELD.name).take(pa.array(hits))))
+            found.append(batch.take(pa.array(hits)))
+    return FoundKeys(_positions_by_file(found), np.concatenate(numbers), np.concatenate(ids))
+
+
 def decide_positions(reader: SplitReader, transform: RowTransform, split: Split) -> DecidedPositions:
     """Decide about the rows of a split.
 
     Args:
-        reader: Reads the table's columns and `POSITION_FIELDS`.
+        reader: Reads the table's columns, in tables with row ids also `ROW_ID_FIELD`, and `POSITION_FIELDS`.
         transform: Decides.
         split: The split.
     """
     columns = reader.columns.names[: -len(POSITION_FIELDS)]
+    has_ids = columns[-1] == ROW_ID_FIELD.name
+    columns = columns[:-1] if has_ids else columns
     positions, updated, matched = [], [], [_NO_ROWS]
     deleted = 0
     for batch in reader.batches([split]):
@@ -218,7 +251,11 @@ def decide_positions(reader: SplitReader, transform: RowTransform, split: Split)
         deleted += len(decided.deleted)
         matched.append(decided.matched)
         if decided.rows.num_rows:
-            updated.append(decided.rows)
+            rows = decided.rows
+            if has_ids:
+                ids = batch.column(ROW_ID_FIELD.name).take(pa.array(decided.updated))
+                rows = rows.append_column(ROW_ID_FIELD, ids)
+            updated.append(rows)
         gone = np.concatenate([decided.deleted, decided.updated])
         if len(gone):
             positions.append(batch.select([field.name for field in POSITION_FIELDS]).take(pa.array(gone)))
@@ -257,14 +294,16 @@ def rewrite_file(state: PaimonState, layout: WriteLayout, task: FileRewrite) -> 
     entry = task.entry
     folder = layout.bucket_folder(entry.partition, entry.bucket)
     bucket = BucketLocation(entry.partition, entry.bucket, entry.total_buckets, folder)
+    layout = layout.with_lineage
     files = BucketFiles(layout, bucket, first_sequence_number=entry.file.min_sequence_number)
-    columns = pa.schema([*state.arrow_schema, POSITION_FIELDS[1]])
+    columns = read_columns(layout, state.arrow_schema)
+    reader = SplitReader(state, pa.schema([*columns, POSITION_FIELDS[1]]))
     try:
-        for batch in SplitReader(state, columns).batches([task.split]):
+        for batch in reader.batches([task.split]):
             is_gone = np.isin(np.asarray(batch.column(batch.num_columns - 1)), task.gone, assume_unique=True)
-            rows = batch.select(state.arrow_schema.names).filter(pa.array(~is_gone))
+            rows = batch.select(columns.names).filter(pa.array(~is_gone))
             if rows.num_rows:
-                files.write(pa.Table.from_batches([rows]))
+                files.write(stored_rows(rows))
         return files.close()
     except BaseException:
         files.abort()

@@ -15,6 +15,7 @@ from skerry.paimon.jobs.row_changes import merged_positions, replace_positions
 from skerry.paimon.jobs.row_tasks import POSITION_FIELDS, RowJob, RowTransform, decide_positions
 from skerry.paimon.metadata.options import MergeEngine
 from skerry.paimon.metadata.state import PaimonState
+from skerry.paimon.writing.lineage import ROW_ID_FIELD
 from skerry.table.summaries import RowChangeSummary
 
 __all__ = ["transform_rows"]
@@ -53,15 +54,20 @@ def _transform_records(job: RowJob, transform: RowTransform) -> RowChangeSummary
 def _transform_positions(job: RowJob, transform: RowTransform) -> RowChangeSummary:
     schema, predicate = job.state.arrow_schema, transform.predicate
     splits = job.splits(predicate)
-    reader = job.reader(pa.schema([*schema, *POSITION_FIELDS]), predicate, tasks=len(splits))
+    ids = (ROW_ID_FIELD,) if job.layout.options.row_tracking else ()
+    reader = job.reader(pa.schema([*schema, *ids, *POSITION_FIELDS]), predicate, tasks=len(splits))
     work = functools.partial(decide_positions, reader, transform)
     parts = list(job.run("match", work, splits, lambda split: sum(1 for _ in split.files)))
     updated = [batch for part in parts for batch in part.updated]
     added = list(transform.added([part.matched for part in parts]))
-    new = pa.Table.from_batches([batch.cast(schema) for batch in (*updated, *added)], schema)
+    tracked = pa.Table.from_batches(updated) if ids and updated else None
+    new = pa.Table.from_batches([batch.cast(schema) for batch in (*(() if ids else updated), *added)], schema)
     found = merged_positions([part.positions for part in parts])
+    done = replace_positions(
+        job, found, new if new.num_rows else None, tracked=tracked, unless=predicate if added else None
+    )
     return replace(
-        replace_positions(job, found, new if new.num_rows else None, unless=predicate if added else None),
+        done,
         inserted_rows=sum(batch.num_rows for batch in added),
         updated_rows=sum(batch.num_rows for batch in updated),
         deleted_rows=sum(part.deleted for part in parts),

@@ -344,7 +344,7 @@ def _check_writable_keys(schema: TableSchema, options: CoreOptions) -> None:
 
 
 def check_rewritable(schema: TableSchema, what: str, name: str) -> None:
-    """Refuse a table whose rows have ids that rewritten files would lose.
+    """Refuse a table whose files cannot be rewritten, since others have columns of their rows.
 
     Args:
         schema: The table's schema.
@@ -352,10 +352,10 @@ def check_rewritable(schema: TableSchema, what: str, name: str) -> None:
         name: The table.
 
     Raises:
-        UnsupportedError: Its rows have ids.
+        UnsupportedError: There may be such files.
     """
-    if CoreOptions(schema.options).row_tracking:
+    if CoreOptions(schema.options).data_evolution:
         raise UnsupportedError(
-            f"table option row-tracking.enabled=true: {what}, as rewritten files would lose their row ids",
+            f"table option data-evolution.enabled=true: {what}, as several files have columns of the same rows",
             location=name,
         )

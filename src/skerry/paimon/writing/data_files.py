@@ -23,6 +23,7 @@ from skerry.paimon.writing.layout import WriteLayout
 from skerry.storage import join
 from skerry.table.files.file_output import FileOutput
 from skerry.table.owned_files import give_up
+from skerry.table.rows.schema import leaves
 from skerry.table.statistics.sketching import BatchSketcher
 
 __all__ = ["BucketFiles", "BucketLocation", "WrittenDataFile", "is_retract", "local_millis"]
@@ -201,7 +202,7 @@ class BucketFiles:
         file_format, is_changelog = encoding.file_format, self._is_changelog
         stats = [
             ColumnStats(field, stats_mode(options, field.name, is_changelog=is_changelog), file_format)
-            for field in self._layout.schema.fields
+            for field in self._layout.value_fields
         ]
         return _OpenFile(self._layout, name, location, writer, stats, sketches=self._sketches)
 
@@ -252,7 +253,10 @@ class _OpenFile:
         self._sequence: list[int] = []
         self._first_key: pa.Table | None = None
         self._last_key: pa.Table | None = None
-        self._sketcher = BatchSketcher(schema.arrow_schema, layout.sketched if sketches else frozenset())
+        names = [field.name for field in layout.value_fields]
+        self._schema = pa.schema([schema.arrow_schema.field(name) for name in names])
+        sketched = layout.sketched & {leaf.field_id for leaf in leaves(self._schema)}
+        self._sketcher = BatchSketcher(self._schema, sketched if sketches else frozenset())
         self._index = FileIndexWriter(layout)
 
     @property
@@ -260,7 +264,7 @@ class _OpenFile:
         return self._writer.size_bytes
 
     def write(self, rows: pa.Table) -> None:
-        values = rows.select(self._layout.schema.arrow_schema.names)
+        values = rows.select(self._schema.names)
         if self._has_keys:
             kinds = rows.column(VALUE_KIND)
             retracts = is_retract(kinds)
@@ -274,6 +278,9 @@ class _OpenFile:
             alive = values.filter(pc.invert(retracts)) if count else values
         else:
             alive = values
+            if SEQUENCE_NUMBER in (self._layout.columns or ()):
+                bounds = pc.min_max(rows.column(SEQUENCE_NUMBER))
+                self._sequence += [bound for bound in bounds.as_py().values() if bound is not None]
         for stats in self._values:
             stats.update(values.column(stats.field.name))
         for batch in alive.to_batches():
@@ -290,6 +297,8 @@ class _OpenFile:
         size = self._writer.close()
         dense = self._layout.options.stats_dense_store
         value_stats, value_stats_cols = encode_stats(self._values, dense=dense)
+        if self._layout.columns is not None and value_stats_cols is None:
+            value_stats_cols = tuple(stats.field.name for stats in self._values)
         extra_files, embedded = self._index.finish(self._location + INDEX_SUFFIX)
         meta = DataFileMeta(
             file_name=self._name,
@@ -309,6 +318,7 @@ class _OpenFile:
             embedded_index=embedded,
             file_source=source,
             value_stats_cols=value_stats_cols,
+            write_cols=self._layout.columns,
         )
         samples = {field_id: sample.serialize() for field_id, sample in self._sketcher.samples.items()}
         beside = tuple(join(bucket.folder, name) for name in extra_files)

@@ -6,7 +6,7 @@ import os
 import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
@@ -19,9 +19,10 @@ from skerry.paimon.metadata.index_settings import IndexSettings, index_settings
 from skerry.paimon.metadata.options import CoreOptions, MergeEngine
 from skerry.paimon.metadata.partition_names import partition_texts
 from skerry.paimon.metadata.paths import MAIN_BRANCH, TablePaths
-from skerry.paimon.metadata.schema import TableSchema
+from skerry.paimon.metadata.schema import LINEAGE_FIELDS, DataField, TableSchema
 from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.metadata.validation import check_writable
+from skerry.paimon.values.arrow_types import arrow_field
 from skerry.paimon.writing.file_writers import FileEncoding
 from skerry.storage import Storage, local_path
 from skerry.table.owned_files import OwnedFiles, owned_files
@@ -46,6 +47,7 @@ class WriteLayout:
         schema: The schema that files are written with.
         branch: The branch.
         job: Id of the job that files are written for: all names from `new_name` begin with it.
+        columns: The columns of data files, if not those of the schema; row ids and sequence numbers may be among them.
     """
 
     name: str
@@ -54,6 +56,7 @@ class WriteLayout:
     schema: TableSchema
     branch: str = MAIN_BRANCH
     job: uuid.UUID = field(default_factory=uuid.uuid4)
+    columns: tuple[str, ...] | None = None
 
     @classmethod
     def of(cls, state: PaimonState) -> WriteLayout:
@@ -98,7 +101,8 @@ class WriteLayout:
     @cached_property
     def indexes(self) -> tuple[IndexSettings, ...]:
         """The file indexes that data files get."""
-        return index_settings(self.schema.options)
+        found = index_settings(self.schema.options)
+        return tuple(one for one in found if self.columns is None or one.column in self.columns)
 
     def new_name(self) -> str:
         """A UUID for the names of files: the first half is that of the job, the other is random."""
@@ -128,7 +132,27 @@ class WriteLayout:
     @cached_property
     def file_schema(self) -> pa.Schema:
         """The columns of data files."""
-        return self.schema.file_schema(thin=self.options.thin_mode)
+        if self.columns is None:
+            return self.schema.file_schema(thin=self.options.thin_mode)
+        known = {**LINEAGE_FIELDS, **self.schema.fields_by_name}
+        return pa.schema([arrow_field(known[name]) for name in self.columns])
+
+    @property
+    def with_lineage(self) -> WriteLayout:
+        """The layout of files that keep the ids of rows, if the table has those.
+
+        Spec: docs/formats/paimon.md § 8.8.
+        """
+        if not self.options.row_tracking:
+            return self
+        return replace(self, columns=(*self.schema.arrow_schema.names, *LINEAGE_FIELDS))
+
+    @cached_property
+    def value_fields(self) -> tuple[DataField, ...]:
+        """The columns of the table that data files have."""
+        if self.columns is None:
+            return self.schema.fields
+        return tuple(field for field in self.schema.fields if field.name in self.columns)
 
     @cached_property
     def sketched(self) -> frozenset[int]:
