@@ -93,7 +93,7 @@ def test_stitched_rows_are_counted_and_appended_to(tmp_path: Path) -> None:
     assert rows_of(table, where="id = 7", columns=["id", "_row_id"]) == [{"id": 7, "_row_id": 6}]
     explained = str(table.scan(where="id = 7").explain())
     assert "files by bounds" in explained
-    with pytest.raises(UnsupportedError, match=r"row-tracking.enabled=true"):
+    with pytest.raises(UnsupportedError, match=r"data-evolution.enabled=true"):
         table.compact(full=True)
 
 
