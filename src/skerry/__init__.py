@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from skerry.table.summaries import MigrationSummary as MigrationSummary
     from skerry.table.summaries import OrphanFile as OrphanFile
     from skerry.table.summaries import OrphanSummary as OrphanSummary
+    from skerry.table.summaries import PartitionExpireSummary as PartitionExpireSummary
     from skerry.table.summaries import RelocationSummary as RelocationSummary
     from skerry.table.summaries import RowChangeSummary as RowChangeSummary
     from skerry.table.summaries import TableRelocationSummary as TableRelocationSummary
@@ -82,6 +83,7 @@ _WHERE: Final = {
     "Executor": "table.work.tasks",
     "ExpireSummary": "table.summaries",
     "FileIndexSummary": "table.summaries",
+    "PartitionExpireSummary": "table.summaries",
     "Explanation": "table.explanation",
     "Finding": "table.inspection.health",
     "Freshness": "table.statistics.column_statistics",

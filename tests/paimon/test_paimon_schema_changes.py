@@ -446,8 +446,6 @@ def test_tables_whose_rows_cannot_be_told_are_refused_by_option(options: dict[st
     ("options", "keys"),
     [
         ({"bucket": "-2"}, ("k",)),
-        ({"record-level.expire-time": "1 d"}, ("k",)),
-        ({"partition.expiration-time": "1 d"}, ()),
         ({"tag.automatic-creation": "batch"}, ()),
         ({"data-file.external-paths.strategy": "round-robin", "data-file.external-paths": "/x"}, ()),
         ({"file.format": "lance"}, ()),

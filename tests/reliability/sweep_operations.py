@@ -6,7 +6,7 @@ import io
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -214,6 +214,13 @@ def _ask_for_indexes(catalog: Any, table: Any, place: Place) -> None:
     table.set_properties({"file-index.bitmap.columns": "v,s", "file-index.in-manifest-threshold": "0 b"})
 
 
+def _in_partitions(catalog: Any, place: Place) -> None:
+    properties = {**_PAIMON_RETRIES, "partition.timestamp-pattern": "1999-01-$v"}
+    table = catalog.create_table(TABLE, SCHEMA, format="paimon", partition_by=["v"], properties=properties)
+    table.append(rows(0, 10))  # 1999-01-0, the last day of 1998
+    table.append(rows(10, 20, v=99_999))
+
+
 def _both(name: str, act: Callable[[Any], Any], more: Any = None, **how: bool) -> list[Operation]:
     return [Operation(name, kind, _prepared(kind, more), _on_table(act), **how) for kind in FORMATS]
 
@@ -400,6 +407,13 @@ def _operations() -> list[Operation]:
             "paimon",
             _prepared("paimon", None, **{"deletion-vectors.enabled": "true"}),
             _on_table(_delete),
+        ),
+        Operation(
+            "expire_partitions",
+            "paimon",
+            _in_partitions,
+            _on_table(lambda table: table.expire_partitions(timedelta(days=1))),
+            repeats=True,
         ),
         Operation(
             "append-iceberg-metadata",

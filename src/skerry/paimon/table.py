@@ -40,6 +40,7 @@ from skerry.table.summaries import (
     CompactSummary,
     ExpireSummary,
     FileIndexSummary,
+    PartitionExpireSummary,
     RowChangeSummary,
 )
 from skerry.table.table import TableCatalog
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from skerry.paimon.cleaning.reachable_table import ReachablePaimonTable
     from skerry.paimon.inspection import PaimonInspect
     from skerry.paimon.jobs.connector import PaimonConnector
+    from skerry.paimon.jobs.expire_partitions import PartitionCheck
     from skerry.paimon.reading.lookup import TableLookup
     from skerry.table.table_scan import TableScan
 
@@ -66,6 +68,7 @@ class PaimonTable(JobTable):
 
     _needs_key = False
     _has_own_folder = True
+    _partition_check: PartitionCheck | None = None
 
     def __init__(self, handle: PaimonHandle, catalog: TableCatalog | None = None) -> None:
         self.handle = handle
@@ -365,11 +368,14 @@ class PaimonTable(JobTable):
         return done
 
     def _keep(self, request: ChangeRequest) -> None:
-        """Compact what is due after a commit, in a commit of its own, and keep the newest state."""
+        """Compact and expire what is due after a commit, in commits of their own, and keep the newest state."""
         from skerry.paimon.jobs.compact import compact_due
+        from skerry.paimon.jobs.expire_partitions import PartitionCheck, expire_due_partitions
 
         if request.target.newest is not None:
             compact_due(request, request.target.newest)
+            self._partition_check = self._partition_check or PartitionCheck()
+            expire_due_partitions(request, request.target.newest, self._partition_check)
         self.handle.keep(request)
 
     def _show(self, request: ChangeRequest) -> None:
@@ -430,6 +436,16 @@ class PaimonTable(JobTable):
 
         request = self._request(options)
         done = rewrite_file_indexes(request, self._partitions(where, options.ref), full=full, dry_run=dry_run)
+        self.handle.keep(request)
+        return done
+
+    def _expire_partitions(
+        self, older_than: timedelta | None, dry_run: bool, options: WriteOptions
+    ) -> PartitionExpireSummary:
+        from skerry.paimon.jobs.expire_partitions import expire_partitions
+
+        request = self._request(options)
+        done = expire_partitions(request, older_than, dry_run=dry_run)
         self.handle.keep(request)
         return done
 

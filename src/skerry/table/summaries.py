@@ -23,6 +23,7 @@ __all__ = [
     "MigrationSummary",
     "OrphanFile",
     "OrphanSummary",
+    "PartitionExpireSummary",
     "RelocationSummary",
     "RowChangeSummary",
     "TableRelocationSummary",
@@ -205,6 +206,25 @@ class FileIndexSummary:
     data_files: int = 0
     read_bytes: int = 0
     index_files: int = 0
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionExpireSummary:
+    """The partitions that expired, or would.
+
+    Args:
+        snapshot_id: The snapshot without them, or the current one if nothing was done; None for a table without rows.
+        partitions: Their names, such as `day=2026-11-01`.
+        files: Data files in them.
+        rows: Rows in these files.
+        dry_run: Whether nothing was changed.
+    """
+
+    snapshot_id: int | None
+    partitions: tuple[str, ...] = ()
+    files: int = 0
+    rows: int = 0
     dry_run: bool = False
 
 

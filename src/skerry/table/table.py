@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         ManifestSummary,
         MigrationSummary,
         OrphanSummary,
+        PartitionExpireSummary,
     )
 
 __all__ = ["Table", "TableCatalog"]
@@ -297,6 +298,23 @@ class Table(MovableTable):
         with progress_callback(progress, "expire snapshots") as callback:
             return self._expire_snapshots(keep_last, moment, dry_run, executor, callback)
 
+    def expire_partitions(
+        self, older_than: timedelta | None = None, *, ref: str = MAIN, dry_run: bool = False
+    ) -> PartitionExpireSummary:
+        """Drop the partitions of a Paimon table that are older than its options `partition.expiration-*` say.
+
+        Args:
+            older_than: The age; `partition.expiration-time` if None.
+            ref: The branch.
+            dry_run: Only say what would be done.
+
+        Raises:
+            CommitUnknownError: The outcome is unknown.
+            SchemaError: The table has no partitions, or no age is given.
+            UnsupportedError: The table's format has no such options.
+        """
+        return self._expire_partitions(older_than, dry_run, WriteOptions(ref, False, {}))
+
     def remove_orphans(
         self,
         *,
@@ -420,6 +438,11 @@ class Table(MovableTable):
         self, where: Condition | None, full: bool, dry_run: bool, options: WriteOptions
     ) -> FileIndexSummary:
         self._lacks("rewrite_file_indexes", "their data files have statistics, and deletes in files beside them")
+
+    def _expire_partitions(
+        self, older_than: timedelta | None, dry_run: bool, options: WriteOptions
+    ) -> PartitionExpireSummary:
+        self._lacks("expire_partitions", "delete the rows of old partitions by a condition on their columns")
 
     @abstractmethod
     def _upkeep(self) -> Upkeep:

@@ -18,6 +18,7 @@ from skerry.paimon.jobs.compact_plan import (
     plan_universal,
     sorted_runs,
 )
+from skerry.paimon.jobs.record_expiry import RecordExpiry
 from skerry.paimon.manifests.live_files import live_entries
 from skerry.paimon.manifests.manifest import FileSource, ManifestEntry
 from skerry.paimon.merging import Records
@@ -136,7 +137,7 @@ def plan_compaction(state: PaimonState, layout: WriteLayout, rules: CompactionRu
             buckets.setdefault(key, []).append(entry)
     splits = FileSplits(state, layout)
     if layout.has_keys:
-        tasks = (_tree_task(layout, splits, entries, rules.full) for entries in buckets.values())
+        tasks = (_tree_task(state, layout, splits, entries, full=rules.full) for entries in buckets.values())
         return [task for task in tasks if task is not None]
     return [task for entries in buckets.values() for task in _small_file_tasks(layout, splits, entries, rules)]
 
@@ -168,12 +169,15 @@ def _vectors(splits: FileSplits, entries: Iterable[ManifestEntry]) -> dict[Vecto
 
 
 def _tree_task(
-    layout: WriteLayout, splits: FileSplits, entries: Sequence[ManifestEntry], full: bool
+    state: PaimonState, layout: WriteLayout, splits: FileSplits, entries: Sequence[ManifestEntry], *, full: bool
 ) -> BucketTask | None:
     shape, options = TreeShape.from_options(layout.options), layout.options
     runs = sorted_runs(entry.file for entry in entries)
     vectors = _vectors(splits, entries)
-    unit = plan_full(runs, shape, must={name for _, _, name in vectors}) if full else plan_universal(runs, shape)
+    must = {name for _, _, name in vectors}
+    if full and (expiry := RecordExpiry.of(layout.schema)) is not None:
+        must |= {entry.file.file_name for entry in entries if expiry.has_expired(state, entry.file)}
+    unit = plan_full(runs, shape, must=must) if full else plan_universal(runs, shape)
     reason = RewriteReason.MANY_RUNS
     if unit is None and not full and options.compacts_by_lookup:
         unit, reason = plan_level_0(runs, shape), RewriteReason.LEVEL_0
@@ -235,6 +239,8 @@ class _TreeMerge:
         self._layout = layout
         self._splits = splits
         self._unit = task.unit
+        self._state = state
+        self._expiry = RecordExpiry.of(layout.schema) if task.unit.drops_deletes else None
         self._bucket = _location_of(layout, task.entries[0])
         self._reader = SplitReader(state, state.arrow_schema)
         self._sections = key_sections(task.entries, layout.schema)
@@ -278,6 +284,8 @@ class _TreeMerge:
         file, options = entry.file, self._layout.options
         if self._task.reason is RewriteReason.ASKED and _key(entry) in self._task.vectors:
             return True
+        if self._expiry is not None and self._expiry.has_expired(self._state, file):
+            return True
         if self._unit.drops_deletes and (file.delete_row_count != 0 or not self._task.older):
             return file.delete_row_count != 0
         is_whole = options.merge_engine is MergeEngine.DEDUPLICATE and not options.sequence_fields
@@ -304,7 +312,7 @@ class _TreeMerge:
         try:
             for section in sections:
                 for records in self._merged(self._splits.merged(section)):
-                    kept = _kept(records, self._unit)
+                    kept = _kept(records, self._unit, self._expiry)
                     if len(kept):
                         output.write(file_rows(self._layout, kept))
             self._written.extend(output.close())
@@ -340,7 +348,11 @@ def _merge_of(state: PaimonState, splits: FileSplits, task: BucketTask) -> FullM
     return LookupMerge(state, unit.output_level, older, KeyLookup(state, state.arrow_schema))
 
 
-def _kept(records: Records, unit: CompactionUnit) -> Records:
-    """The records that still have an effect: deletes have none if no older level remains."""
+def _kept(records: Records, unit: CompactionUnit, expiry: RecordExpiry | None) -> Records:
+    """The records that still have an effect: deletes, and what has expired, have none if no older level remains."""
+    if not unit.drops_deletes:
+        return records
     adds = (records.kinds & 1) == 0
-    return records.take(adds.nonzero()[0]) if unit.drops_deletes and not adds.all() else records
+    if expiry is not None:
+        adds &= ~expiry.expired(records.values.column(expiry.column.name))
+    return records if adds.all() else records.take(adds.nonzero()[0])
