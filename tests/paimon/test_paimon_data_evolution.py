@@ -6,14 +6,18 @@ The shipped ones are by pypaimon 2.1. Spec: docs/formats/paimon.md § 8.8, § 8.
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+import skerry
 from skerry.errors import FormatError, SkerryError, UnsupportedError
+from skerry.paimon.jobs.merge import upsert
+from skerry.paimon.manifests.live_files import live_entries
 from skerry.paimon.manifests.manifest import DataFileMeta, FileKind, ManifestEntry, batch_of
 from skerry.paimon.planning.row_sections import row_sections
 from skerry.paimon.table import PaimonTable
@@ -27,6 +31,9 @@ from skerry.paimon.values.blob_layout import (
 )
 from skerry.paimon.values.simple_stats import EMPTY_ROW
 from skerry.storage import Storage
+
+if TYPE_CHECKING:
+    from paimon_peers import JavaPaimon, PyPaimon
 
 DATA = Path(__file__).parent / "data" / "pypaimon"
 
@@ -205,3 +212,124 @@ def test_indexes_of_blob_files_come_back() -> None:
             decode_index(bad, rows, end)
     with pytest.raises(FormatError, match="take 16 bytes, its index begins at 17"):
         decode_index(encode_index(np.array([16]))[:-FOOTER_BYTES], 1, 17)
+
+
+# Changes -------------------------------------------------------------------------------------------------------------
+
+SCHEMA = pa.schema([("id", pa.int64()), ("s", pa.string()), ("n", pa.int32())])
+
+
+def make(folder: Path, **options: str) -> PaimonTable:
+    properties = {"row-tracking.enabled": "true", "data-evolution.enabled": "true", **options}
+    table = skerry.connect(folder).create_table("db.t", SCHEMA, format="paimon", properties=properties)
+    assert isinstance(table, PaimonTable)
+    return table
+
+
+def test_merges_write_the_changed_columns_alone(tmp_path: Path) -> None:
+    table = make(tmp_path)
+    table.append(pa.table({"id": [1, 2, 3], "s": ["a", "b", "c"], "n": [1, 2, 3]}, schema=SCHEMA))
+    table.append(pa.table({"id": [4, 5], "s": ["d", "e"], "n": [4, 5]}, schema=SCHEMA))
+    done = table.merge(
+        pa.table({"id": [2, 9], "s": ["b", "new"], "n": pa.array([20, 9], pa.int32())}),
+        on="id",
+        when_matched=skerry.Update(),
+        when_not_matched=skerry.Insert(),
+    )
+    assert (done.updated_rows, done.inserted_rows, done.added_files) == (1, 1, 2)
+    entries = {entry.file.write_cols: entry.file for entry in live_entries(table.handle.state)}
+    assert set(entries) == {None, ("n",)}
+    assert (entries["n",].first_row_id, entries["n",].row_count, entries["n",].max_sequence_number) == (0, 3, 3)
+    assert [tuple(row.values()) for row in rows_of(table, columns=["id", "s", "n", "_row_id"])] == [
+        (1, "a", 1, 0),
+        (2, "b", 20, 1),
+        (3, "c", 3, 2),
+        (4, "d", 4, 3),
+        (5, "e", 5, 4),
+        (9, "new", 9, 5),
+    ]
+    assert str(table.statistics()["n"].freshness).startswith("upper bound")
+    table.analyze()
+    assert {name: found.ndv for name, found in table.statistics().items()} == {"id": 6, "s": 6, "n": 6}
+    assert "to read                        2 files" in str(table.scan(where="n = 20").explain())
+    assert "to read                        0 files" in str(table.scan(where="n = 21").explain())
+
+
+def test_columns_are_added_to_rows_that_exist(tmp_path: Path) -> None:
+    table = make(tmp_path)
+    table.append(pa.table({"id": [1, 2], "s": ["a", "b"], "n": [1, 2]}, schema=SCHEMA))
+    table.update_schema().add_column("score", pa.float64()).commit()
+    table.upsert(pa.table({"id": [1, 3], "s": ["a", "c"], "n": [1, 3], "score": [0.5, 1.5]}), on=["id"])
+    assert sorted(tuple(row.values()) for row in rows_of(table)) == [
+        (1, "a", 1, 0.5),
+        (2, "b", 2, None),
+        (3, "c", 3, 1.5),
+    ]
+    assert ("score",) in {entry.file.write_cols for entry in live_entries(table.handle.state)}
+    with pytest.raises(UnsupportedError, match="are deleted by deletion vectors only"):
+        table.delete("id = 1")
+
+
+def test_deleted_rows_of_groups_are_in_vectors(tmp_path: Path) -> None:
+    table = make(tmp_path, **{"deletion-vectors.enabled": "true"})
+    table.append(pa.table({"id": [1, 2, 3], "s": ["a", "b", "c"], "n": [1, 2, 3]}, schema=SCHEMA))
+    table.upsert(pa.table({"id": [2], "s": ["B"], "n": pa.array([2], pa.int32())}), on=["id"])
+    assert table.delete("s = 'B'").deleted_rows == 1
+    table.upsert(pa.table({"id": [3], "s": ["C"], "n": pa.array([3], pa.int32())}), on=["id"])
+    assert [tuple(row.values()) for row in rows_of(table)] == [(1, "a", 1), (3, "C", 3)]
+    assert table.scan().count() == 2
+    done = table.merge(
+        pa.table({"id": [1, 3], "s": ["x", "y"]}),
+        on="id",
+        when_matched=[skerry.Delete(where="source.s = 'x'"), skerry.Update({"s": "source.s"})],
+    )
+    assert (done.deleted_rows, done.updated_rows) == (1, 1)
+    assert [tuple(row.values()) for row in rows_of(table)] == [(3, "y", 3)]
+
+
+def test_columns_of_the_same_rows_conflict(tmp_path: Path) -> None:
+    table = make(tmp_path)
+    table.append(pa.table({"id": [1, 2], "s": ["a", "b"], "n": [1, 2]}, schema=SCHEMA))
+    rival = PaimonTable.open(Storage(), table.location)
+    rows = pa.table({"id": [1], "s": ["A"], "n": pa.array([1], pa.int32())})
+    request = table.handle.request()
+
+    class Late:
+        """Another writer is faster once."""
+
+        done = False
+
+        def map(self, function: Any, tasks: Any) -> Any:
+            if not self.done:
+                type(self).done = True
+                rival.upsert(pa.table({"id": [2], "s": ["B"], "n": pa.array([2], pa.int32())}), on=["id"])
+            return map(function, tasks)
+
+    upsert(replace(request, executor=Late()), rows, ["id"])
+    assert [row["s"] for row in rows_of(table.refresh())] == ["A", "B"]
+
+
+@pytest.mark.service
+def test_pypaimon_reads_columns_written_here(tmp_path: Path, pypaimon: PyPaimon) -> None:
+    table = make(tmp_path, **{"deletion-vectors.enabled": "true"})
+    table.append(pa.table({"id": [1, 2, 3], "s": ["a", "b", "c"], "n": [1, 2, 3]}, schema=SCHEMA))
+    table.upsert(pa.table({"id": [2, 4], "s": ["B", "d"], "n": pa.array([2, 4], pa.int32())}), on=["id"])
+    table.upsert(pa.table({"id": [1], "s": ["a"], "n": pa.array([None], pa.int32())}), on=["id"])
+    table.delete("id = 3")
+    expected = [(1, "a", None), (2, "B", 2), (4, "d", 4)]
+    assert sorted(tuple(row.values()) for row in pypaimon.read(table.location).to_pylist()) == expected
+    pypaimon.write(table.location, pa.table({"id": [5], "s": ["e"], "n": [5]}, schema=SCHEMA))
+    assert [tuple(row.values()) for row in rows_of(table.refresh())] == [*expected, (5, "e", 5)]
+
+
+@pytest.mark.spark
+def test_java_reads_columns_written_here(tmp_path: Path, java_paimon: JavaPaimon) -> None:
+    table = make(tmp_path)
+    table.append(pa.table({"id": [1, 2, 3], "s": ["a", "b", "c"], "n": [1, 2, 3]}, schema=SCHEMA))
+    java_paimon.write(table.location, [[4, "d", 4]])
+    table.refresh().upsert(
+        pa.table({"id": [2, 4, 5], "s": ["B", "D", "e"], "n": pa.array([2, 4, 5], pa.int32())}), on=["id"]
+    )
+    expected = [[1, "a", 1], [2, "B", 2], [3, "c", 3], [4, "D", 4], [5, "e", 5]]
+    assert sorted(java_paimon.read(table.location)) == expected
+    assert sorted(list(row.values()) for row in rows_of(table)) == expected

@@ -202,8 +202,6 @@ def test_what_cannot_be_upserted(tmp_path: Path) -> None:
 def test_rows_of_which_files_have_some_columns_are_not_rewritten(tmp_path: Path) -> None:
     table = make(tmp_path / "t", properties={"row-tracking.enabled": "true", "data-evolution.enabled": "true"})
     table.append(data(range(3), "a"))
-    with pytest.raises(UnsupportedError, match=r"data-evolution\.enabled=true: rows of such tables cannot be changed"):
-        table.delete("id = 1")
     with pytest.raises(UnsupportedError, match=r"data-evolution\.enabled=true: such tables are not compacted"):
         table.compact(full=True)
 

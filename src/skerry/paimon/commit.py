@@ -312,9 +312,11 @@ def _with_row_ids(base: PaimonState, change: TableChange, snapshot_id: int) -> t
     for entry in change.entries:
         file = entry.file
         if entry.kind is FileKind.ADD and file.file_source is FileSource.APPEND:
-            if ROW_ID not in (file.write_cols or ()) and file.first_row_id is None:
-                file = replace(file, first_row_id=next_row_id, min_sequence_number=snapshot_id)
-                next_row_id += file.row_count
+            if ROW_ID not in (file.write_cols or ()):
+                if file.first_row_id is None:
+                    file = replace(file, first_row_id=next_row_id)
+                    next_row_id += file.row_count
+                file = replace(file, min_sequence_number=snapshot_id)
             # rows without a sequence number of their own have that of the file
             file = replace(file, max_sequence_number=snapshot_id)
         entries.append(replace(entry, file=file))

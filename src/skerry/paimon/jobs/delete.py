@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from skerry.errors import SchemaError
 from skerry.paimon.change_request import ChangeRequest, redo_after_conflicts
 from skerry.paimon.jobs.append import overwrite_partitions
+from skerry.paimon.jobs.column_changes import change_columns
 from skerry.paimon.jobs.record_changes import DeleteRows, change_records
 from skerry.paimon.jobs.row_changes import file_count, merged_positions, replace_positions
 from skerry.paimon.jobs.row_tasks import POSITION_FIELDS, RowJob, find_rows
@@ -49,7 +50,7 @@ def delete(request: ChangeRequest, where: Condition) -> RowChangeSummary:
         job = RowJob.of(request, state)
         if state.schema.primary_keys:
             return change_records(job, DeleteRows(predicate))
-        return replace_positions(job, _positions(job, predicate), None)
+        return _replace(job, _positions(job, predicate), None)
 
     return redo_after_conflicts(request, attempt)
 
@@ -74,9 +75,16 @@ def overwrite(request: ChangeRequest, data: Rows, where: Condition | None = None
                 return overwrite_partitions(request, new, partitions_where(predicate, state.schema))
         if state.schema.primary_keys:
             return change_records(job, DeleteRows(predicate, conform(rows, state.arrow_schema)))
-        return replace_positions(job, _positions(job, predicate), rows)
+        return _replace(job, _positions(job, predicate), rows)
 
     return redo_after_conflicts(request, attempt)
+
+
+def _replace(job: RowJob, found: dict[str, Positions], new: pa.Table | None) -> RowChangeSummary:
+    """Delete rows by position, and add others."""
+    if job.layout.options.data_evolution:
+        return change_columns(job, found, None, (), new)
+    return replace_positions(job, found, new)
 
 
 def _positions(job: RowJob, predicate: Predicate) -> dict[str, Positions]:

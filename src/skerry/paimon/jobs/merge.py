@@ -13,16 +13,18 @@ from skerry.paimon.change_request import ChangeRequest, redo_after_conflicts
 from skerry.paimon.jobs.append import append_batches
 from skerry.paimon.jobs.row_changes import file_count, merged_positions, replace_positions
 from skerry.paimon.jobs.row_tasks import POSITION_FIELDS, Decided, RowJob, find_keys, find_row_ids
-from skerry.paimon.jobs.row_transforms import transform_rows
+from skerry.paimon.jobs.row_transforms import transform_positions, transform_rows
 from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.planning.deletion_positions import Positions
 from skerry.paimon.writing.lineage import ROW_ID_FIELD
 from skerry.table.arguments import Rows
 from skerry.table.merging import (
     NOTHING,
+    Insert,
     MergeClauses,
     MergeRules,
     MergeSource,
+    Update,
     bind_rules,
     index_source,
     key_predicate,
@@ -56,6 +58,13 @@ def upsert(request: ChangeRequest, data: Rows, on: Sequence[str]) -> RowChangeSu
 
     def attempt(state: PaimonState) -> RowChangeSummary:
         job = RowJob.of(request, state)
+        if state.options.data_evolution:
+            source = index_source(conform(rows, state.arrow_schema).read_all(), tuple(on), state.arrow_schema)
+            refuse_repeated_keys(source)
+            clauses = MergeClauses(Update(), Insert())
+            return transform_positions(
+                job, _Merge(state.arrow_schema, source, bind_rules(source, state.arrow_schema, clauses))
+            )
         new = conform(rows, state.arrow_schema).read_all()
         keys = upsert_keys(state, on)
         index = KeyIndex.of([new.column(key) for key in keys])

@@ -35,7 +35,7 @@ from skerry.table.predicate import Predicate
 from skerry.table.rows.incoming import conform
 from skerry.table.summaries import RowChangeSummary
 
-__all__ = ["file_count", "merged_positions", "replace_positions"]
+__all__ = ["file_count", "merged_positions", "refuse_new_rows", "replace_positions"]
 
 
 def file_count(split: Split) -> int:
@@ -111,7 +111,7 @@ def replace_positions(
             index=index,
             kept=kept,
             deletes={entry.file.file_name: _more_deletes(splits, entry, found[entry.file.file_name]) for entry in kept},
-            check=functools.partial(_refuse_new_rows, job, unless) if unless is not None and new is not None else None,
+            check=functools.partial(refuse_new_rows, job, unless) if unless is not None and new is not None else None,
             properties=job.request.properties,
         )
         after = commit_files(job.request, operation)
@@ -140,7 +140,7 @@ def _tracked(state: PaimonState, rows: pa.Table | None) -> pa.Table | None:
     return updated_rows(values, rows.column(ROW_ID_FIELD.name))
 
 
-def _refuse_new_rows(job: RowJob, predicate: Predicate, base: PaimonState) -> None:
+def refuse_new_rows(job: RowJob, predicate: Predicate, base: PaimonState) -> None:
     """Refuse a base with files that may hold rows of a predicate and that the job has not seen.
 
     Compaction moves rows and adds none. A rival's copy of rows that it has not changed counts as new: the work is

@@ -19,7 +19,6 @@ from skerry.paimon.change_request import ChangeRequest
 from skerry.paimon.manifests.manifest import ManifestEntry
 from skerry.paimon.metadata.options import MERGE_ON_READ
 from skerry.paimon.metadata.state import PaimonState
-from skerry.paimon.metadata.validation import check_rewritable
 from skerry.paimon.planning.deletion_positions import Positions
 from skerry.paimon.planning.plan import ScanPlanner
 from skerry.paimon.planning.planned_splits import PlannedSplits
@@ -89,7 +88,6 @@ class RowJob:
             UnsupportedError: Rows of tables of this kind cannot be changed.
         """
         layout = WriteLayout.of(state)
-        check_rewritable(layout.schema, "rows of such tables cannot be changed", state.name)
         return cls(request, state, layout)
 
     def splits(self, predicate: Predicate) -> PlannedSplits:
@@ -180,12 +178,14 @@ class DecidedPositions:
         deleted: How many of them are deleted.
         updated: The new version of the others, followed by their row ids if these were read.
         matched: See `Decided`.
+        changed: The columns in which updated rows differ from what they were; determined if row ids are read.
     """
 
     positions: Mapping[str, Positions]
     deleted: int
     updated: tuple[pa.RecordBatch, ...]
     matched: npt.NDArray[np.int64]
+    changed: frozenset[str] = frozenset()
 
 
 def find_rows(reader: SplitReader, split: Split) -> dict[str, Positions]:
@@ -245,7 +245,7 @@ def decide_positions(reader: SplitReader, transform: RowTransform, split: Split)
     has_ids = columns[-1] == ROW_ID_FIELD.name
     columns = columns[:-1] if has_ids else columns
     positions, updated, matched = [], [], [_NO_ROWS]
-    deleted = 0
+    deleted, changed = 0, set[str]()
     for batch in reader.batches([split]):
         decided = transform.decide(batch.select(columns))
         deleted += len(decided.deleted)
@@ -253,13 +253,16 @@ def decide_positions(reader: SplitReader, transform: RowTransform, split: Split)
         if decided.rows.num_rows:
             rows = decided.rows
             if has_ids:
-                ids = batch.column(ROW_ID_FIELD.name).take(pa.array(decided.updated))
+                before = batch.take(pa.array(decided.updated))
+                ids = before.column(ROW_ID_FIELD.name)
+                changed |= {name for name in columns if not before.column(name).equals(rows.column(name))}
                 rows = rows.append_column(ROW_ID_FIELD, ids)
             updated.append(rows)
         gone = np.concatenate([decided.deleted, decided.updated])
         if len(gone):
             positions.append(batch.select([field.name for field in POSITION_FIELDS]).take(pa.array(gone)))
-    return DecidedPositions(_positions_by_file(positions), deleted, tuple(updated), np.concatenate(matched))
+    found = _positions_by_file(positions)
+    return DecidedPositions(found, deleted, tuple(updated), np.concatenate(matched), frozenset(changed))
 
 
 def _positions_by_file(batches: Iterable[pa.RecordBatch]) -> dict[str, Positions]:

@@ -10,15 +10,16 @@ import pyarrow as pa
 
 from skerry.errors import UnsupportedError
 from skerry.paimon.change_request import ChangeRequest, redo_after_conflicts
+from skerry.paimon.jobs.column_changes import change_columns
 from skerry.paimon.jobs.record_changes import change_records
-from skerry.paimon.jobs.row_changes import merged_positions, replace_positions
+from skerry.paimon.jobs.row_changes import merged_positions, refuse_new_rows, replace_positions
 from skerry.paimon.jobs.row_tasks import POSITION_FIELDS, RowJob, RowTransform, decide_positions
 from skerry.paimon.metadata.options import MergeEngine
 from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.writing.lineage import ROW_ID_FIELD
 from skerry.table.summaries import RowChangeSummary
 
-__all__ = ["transform_rows"]
+__all__ = ["transform_positions", "transform_rows"]
 
 
 def transform_rows(request: ChangeRequest, prepare: Callable[[PaimonState], RowTransform]) -> RowChangeSummary:
@@ -36,7 +37,7 @@ def transform_rows(request: ChangeRequest, prepare: Callable[[PaimonState], RowT
     def attempt(state: PaimonState) -> RowChangeSummary:
         job = RowJob.of(request, state)
         transform = prepare(state)
-        return _transform_records(job, transform) if state.schema.primary_keys else _transform_positions(job, transform)
+        return _transform_records(job, transform) if state.schema.primary_keys else transform_positions(job, transform)
 
     return redo_after_conflicts(request, attempt)
 
@@ -51,7 +52,8 @@ def _transform_records(job: RowJob, transform: RowTransform) -> RowChangeSummary
     return change_records(job, transform)
 
 
-def _transform_positions(job: RowJob, transform: RowTransform) -> RowChangeSummary:
+def transform_positions(job: RowJob, transform: RowTransform) -> RowChangeSummary:
+    """Decide about the rows of an append table, and commit the decisions; see `transform_rows`."""
     schema, predicate = job.state.arrow_schema, transform.predicate
     splits = job.splits(predicate)
     ids = (ROW_ID_FIELD,) if job.layout.options.row_tracking else ()
@@ -61,6 +63,12 @@ def _transform_positions(job: RowJob, transform: RowTransform) -> RowChangeSumma
     updated = [batch for part in parts for batch in part.updated]
     added = list(transform.added([part.matched for part in parts]))
     tracked = pa.Table.from_batches(updated) if ids and updated else None
+    if job.layout.options.data_evolution:
+        found = merged_positions([part.positions for part in parts])
+        new = pa.Table.from_batches([batch.cast(schema) for batch in added], schema)
+        changed = frozenset[str]().union(*(part.changed for part in parts))
+        check = functools.partial(refuse_new_rows, job, predicate) if added else None
+        return change_columns(job, found, tracked, changed, new, check=check)
     new = pa.Table.from_batches([batch.cast(schema) for batch in (*(() if ids else updated), *added)], schema)
     found = merged_positions([part.positions for part in parts])
     done = replace_positions(

@@ -86,6 +86,9 @@ def replaced_samples(
 
 
 def _change(layout: WriteLayout, rows: Sequence[WrittenDataFile], *, is_exact: bool) -> SampleChange:
+    columns = [file for file in rows if _continues_rows(file)]
+    if columns:
+        return _column_change(layout, [file for file in rows if not _continues_rows(file)], columns)
     sampled = tuple(sketched(file, has_keys=layout.has_keys) for file in rows if file.samples)
     unsampled = len(rows) - len(sampled)
     if is_exact:
@@ -93,6 +96,23 @@ def _change(layout: WriteLayout, rows: Sequence[WrittenDataFile], *, is_exact: b
     # records that may be superseded are counted as a group whose lost rows are unknown
     groups = GroupSamples().with_files(sampled).with_rows_gone(None, 0)
     return SampleChange(added_groups=groups, unsampled_files=unsampled)
+
+
+def _continues_rows(file: WrittenDataFile) -> bool:
+    """Whether a file has columns of rows that are in the table."""
+    return file.file.write_cols is not None and file.file.first_row_id is not None
+
+
+def _column_change(
+    layout: WriteLayout, rows: Sequence[WrittenDataFile], columns: Sequence[WrittenDataFile]
+) -> SampleChange:
+    """New rows, and new values of old rows: their old values are unknown, so that counts are an upper bound."""
+    change = _change(layout, rows, is_exact=True)
+    found = [sketched(file, has_keys=False) for file in columns]
+    nothing = dict.fromkeys(layout.sketched, Sample())
+    values = tuple(replace(file, row_count=0, samples={**nothing, **file.samples}) for file in found)
+    gone: dict[str | None, int] = dict.fromkeys((file.partition for file in values), 0)
+    return replace(change, added=(*change.added, *values), rows_gone=gone)
 
 
 def _bucket(file: WrittenDataFile) -> str:
