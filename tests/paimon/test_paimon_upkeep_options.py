@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from paimon_peers import JavaPaimon
 
-from skerry.errors import SchemaError
+from skerry.errors import SchemaError, UnsupportedError
 from skerry.paimon.cleaning.partition_times import PartitionTimes
 from skerry.paimon.table import PaimonTable
 from skerry.storage import Storage
@@ -177,3 +178,75 @@ def test_compacted_records_expire_later(tmp_path: Path) -> None:
     table.compact(full=True)
     assert table.scan().to_arrow()["id"].to_pylist() == [2]
     assert table.compact(full=True).groups == 0
+
+
+# ---- tags ----
+
+TAGGED = pa.schema([("id", pa.int64())])
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"tag.creation-period": "hourly", "tag.period-formatter": "without_dashes_and_spaces"},
+        {"tag.creation-period": "hourly", "sink.process-time-zone": "Asia/Kathmandu"},
+        {"tag.creation-period": "two-hours", "tag.default-time-retained": "3 h", "tag.create-success-file": "true"},
+        {"tag.period-formatter": "without_dashes", "tag.creation-delay": "5 m"},
+        {"tag.creation-period-duration": "1 s", "tag.num-retained-max": "1"},
+    ],
+)
+def test_tags_are_created_as_in_java(tmp_path: Path, java_paimon: JavaPaimon, options: dict[str, str]) -> None:
+    found: list[dict[str, int]] = []
+    table = make(tmp_path / "ours", TAGGED, {"tag.automatic-creation": "process-time", **options})
+    theirs = make(tmp_path / "theirs", TAGGED, {"tag.automatic-creation": "process-time", **options})
+    for number in range(2):
+        table.append(pa.table({"id": [number]}, schema=TAGGED))
+        java_paimon.write(theirs.location, [[number]])
+        for one in (table, theirs):
+            tags = {ref.name: (ref.snapshot_id, ref.max_ref_age) for ref in one.handle.refs() if ref.kind == "tag"}
+            found.append(tags)
+        if "tag.creation-period-duration" not in options:
+            assert found[-1] == found[-2]
+        assert len(found[-2]) == 1
+        assert set(found[-1]) == set(found[-2]) or "tag.creation-period-duration" in options
+    for one in (table, theirs):
+        success = [path.name for path in (Path(one.location) / "tag").glob("*/*")]
+        assert success == [f"{name}_SUCCESS" for name in found[-1]] or "tag.create-success-file" not in options
+
+
+def test_tags_follow_watermarks_and_the_past(tmp_path: Path) -> None:
+    table = make(tmp_path / "t", TAGGED, {})
+    for number in range(4):
+        table.append(pa.table({"id": [number]}, schema=TAGGED))
+        path = tmp_path / "t" / "snapshot" / f"snapshot-{number + 1}"
+        moment = datetime.datetime(2026, 3, 1 + number // 2 * 3, 10, tzinfo=datetime.UTC)
+        text = json.loads(path.read_text()) | {"watermark": int(moment.timestamp() * 1000)}
+        path.write_text(json.dumps(text))
+    table.set_properties({"tag.automatic-creation": "watermark", "tag.automatic-completion": "true"})
+    table.append(pa.table({"id": [9]}, schema=TAGGED))
+    tags = {ref.name: ref.snapshot_id for ref in table.handle.refs() if ref.kind == "tag"}
+    assert tags == {"2026-02-28": 1, "2026-03-01": 3, "2026-03-02": 4, "2026-03-03": 5}
+    table.set_properties({"tag.num-retained-max": "2", "tag.create-success-file": "true"})
+    table.create_tag("mine")
+    assert (tmp_path / "t/tag/tag-success-file/mine_SUCCESS").exists()
+    table.append(pa.table({"id": [10]}, schema=TAGGED))
+    assert [ref.name for ref in table.handle.refs() if ref.kind == "tag"] == ["2026-03-02", "2026-03-03", "mine"]
+    assert not table.remove_orphans(older_than_days=0).files
+    table.drop_ref("mine")
+    assert not list(tmp_path.glob("t/tag/tag-success-file/*"))
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"tag.automatic-creation": "batch"}, UnsupportedError),
+        ({"tag.automatic-creation": "process-time", "sink.process-time-zone": "Nowhere/Else"}, SchemaError),
+        ({"tag.automatic-creation": "process-time", "tag.creation-delay": "2 d"}, SchemaError),
+    ],
+)
+def test_tags_that_cannot_be_made_are_refused(tmp_path: Path, options: dict[str, str], error: type[Exception]) -> None:
+    table = make(tmp_path / "t", TAGGED, options)
+    with pytest.raises(error, match="table option"):
+        table.append(pa.table({"id": [1]}, schema=TAGGED))

@@ -17,6 +17,7 @@ MAY_DELETE = {
     "jobs/orphans.py": "orphans",
     "iceberg/jobs/purge.py": "files of a dropped table",
     "catalog/paimon_tables.py": "files of a dropped table",
+    "paimon/automatic_tags.py": "the success file of a deleted tag",
     "paimon/commit.py": "a snapshot whose number was free only because others had expired",
     "paimon/metadata/branches.py": "a dropped branch",
     "paimon/jobs/expire.py": "expired snapshots",

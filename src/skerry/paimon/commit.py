@@ -22,6 +22,7 @@ from skerry.errors import (
     ConflictError,
     StorageError,
 )
+from skerry.paimon.automatic_tags import tag_automatically
 from skerry.paimon.manifests.index_manifest import IndexManifestEntry, encode_index_manifest
 from skerry.paimon.manifests.live_files import index_entries, live_entries, read_manifests, snapshot_manifests
 from skerry.paimon.manifests.manifest import FileKind, FileSource, ManifestEntry, encode_manifest
@@ -174,6 +175,8 @@ class PaimonTarget:
     def _published(self, staged: StagedCommit) -> PaimonState:
         """The new state, once metadata of other formats follows it."""
         self.newest = state = replace(staged.base, snapshot=staged.snapshot)
+        with after_publish("creating tags"):
+            tag_automatically(state)
         if state.follower is not None and self._branch == MAIN_BRANCH:
             with after_publish("writing metadata of another format"):  # the next commit does it as well
                 state.follower.follow(state)

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Self
 
 from skerry.errors import AlreadyExistsError, NotFoundError, SchemaError
+from skerry.paimon.automatic_tags import note_tag_created, note_tag_deleted
 from skerry.paimon.cleaning.reachability import MetadataReader, kept_snapshots, reachable
 from skerry.paimon.metadata import branches, tags
 from skerry.paimon.metadata.file_names import checked_name
@@ -139,6 +140,8 @@ class TableRefs:
         if replace and tags.find_tag(storage, paths, name) is not None:
             tags.delete_tag(storage, paths, name)
         tags.create_tag(storage, paths, name, found, time_retained=max_ref_age)
+        with after_publish(f"the success file of tag {name!r}"):
+            note_tag_created(self.state, name)
         return self
 
     def create_branch(
@@ -201,6 +204,8 @@ class TableRefs:
                 tags.delete_tag(storage, paths, _BRANCH_TAG + name)
         elif tags.find_tag(storage, paths, name) is not None:
             tags.delete_tag(storage, paths, name)
+            with after_publish(f"deleting the success file of tag {name!r}"):
+                note_tag_deleted(self.state, name)
         elif tags.find_tag(storage, paths, _BRANCH_TAG + name) is not None:  # a drop that failed half-way
             tags.delete_tag(storage, paths, _BRANCH_TAG + name)
         else:

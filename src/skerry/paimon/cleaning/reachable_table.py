@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from skerry.errors import NotFoundError
+from skerry.paimon.automatic_tags import success_folder
 from skerry.paimon.cleaning.reachability import (
     MetadataReader,
     files_of_changes,
@@ -124,6 +125,7 @@ class ReachablePaimonTable:
                 paths.schemas,
                 paths.snapshots,
                 paths.tags,
+                success_folder(paths.tags),
                 paths.changelogs,
                 paths.consumers,
                 marks_folder(paths),

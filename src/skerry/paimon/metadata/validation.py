@@ -261,7 +261,6 @@ _UNWRITABLE_IF_TRUE: Final = (
     "delete.force-produce-changelog",
     "force-lookup",
     "primary-key.nullable",
-    "tag.create-success-file",
 )
 _UNWRITABLE_IF_SET: Final = (
     "clustering.columns",
@@ -294,10 +293,8 @@ def check_writable(schema: TableSchema) -> None:
     options = schema.options
     _refuse_if_true(options, _UNWRITABLE_IF_TRUE)
     _refuse_if_set(options, _UNWRITABLE_IF_SET)
-    if options.get("tag.automatic-creation", "none").strip().lower() != "none":
-        raise UnsupportedError(
-            f"table option tag.automatic-creation={options['tag.automatic-creation']} is not supported", rule=_RULE
-        )
+    if options.get("tag.automatic-creation", "none").strip().lower() == "batch":
+        raise UnsupportedError("table option tag.automatic-creation=batch is not supported", rule=_RULE)
     if options.get("data-file.external-paths", "").strip():
         # without a strategy the paths only say where files may be, and writers keep using the table's folder
         strategy = options.get(_PATH_STRATEGY, "none").strip().lower()

@@ -13,6 +13,7 @@ from typing import Final
 import pyarrow as pa
 
 from skerry.errors import SchemaError, UnsupportedError
+from skerry.paimon.automatic_tags import AutomaticTags
 from skerry.paimon.file_index.builders import index_builders
 from skerry.paimon.metadata.iceberg_storage import ICEBERG_STORAGE, IcebergStorage
 from skerry.paimon.metadata.index_settings import IndexSettings, index_settings
@@ -68,6 +69,7 @@ class WriteLayout:
         """
         check_writable(state.schema)
         index_builders(index_settings(state.schema.options), state.schema.fields_by_name)  # or each task would refuse
+        AutomaticTags.of(state.schema.options)  # or commits would fail to create them
         if IcebergStorage.of(state.schema.options, state.location) is not None:
             if state.follower is None:
                 raise UnsupportedError(
