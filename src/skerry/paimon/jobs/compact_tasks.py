@@ -9,6 +9,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
+import pyarrow as pa
+
 from skerry.paimon.jobs.compact_plan import (
     CompactionUnit,
     TreeShape,
@@ -217,12 +219,16 @@ def _join(state: PaimonState, layout: WriteLayout, splits: FileSplits, task: Buc
     files = BucketFiles(layout, bucket, source=FileSource.COMPACT, first_sequence_number=first)
     columns = read_columns(layout, state.arrow_schema)
     try:
-        for batch in SplitReader(state, columns).batches([splits.raw(task.entries)]):
+        for batch in _reader(state, columns).batches([splits.raw(task.entries)]):
             files.write(stored_rows(batch))
         return TaskResult(task.entries, (), tuple(files.close()))
     except BaseException:
         files.abort()
         raise
+
+
+def _reader(state: PaimonState, columns: pa.Schema) -> SplitReader:
+    return SplitReader(state, columns, memory_bytes=state.options.merge_memory_bytes)
 
 
 def _location_of(layout: WriteLayout, entry: ManifestEntry) -> BucketLocation:
@@ -242,7 +248,7 @@ class _TreeMerge:
         self._state = state
         self._expiry = RecordExpiry.of(layout.schema) if task.unit.drops_deletes else None
         self._bucket = _location_of(layout, task.entries[0])
-        self._reader = SplitReader(state, state.arrow_schema)
+        self._reader = _reader(state, state.arrow_schema)
         self._sections = key_sections(task.entries, layout.schema)
         self._merge = _merge_of(state, splits, task)
         self._changes = BucketFiles(layout, self._bucket, level=self._unit.output_level, is_changelog=True)

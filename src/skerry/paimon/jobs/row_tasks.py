@@ -65,7 +65,6 @@ INSERT_KIND: Final = 0
 _UPDATE_BEFORE_KIND: Final = 1
 UPDATE_AFTER_KIND: Final = 2
 DELETE_KIND: Final = 3
-_MEMORY_BYTES: Final = 256 << 20
 
 _NO_ROWS: Final = np.zeros(0, np.int64)
 _Task = TypeVar("_Task")
@@ -100,7 +99,8 @@ class RowJob:
     def reader(self, columns: pa.Schema, predicate: Predicate = ALWAYS_TRUE, *, tasks: int = 1) -> SplitReader:
         """A reader of rows for a number of tasks; if there are few, each has several threads."""
         at_once = min(max(tasks, 1), _threads())
-        return SplitReader(self.state, columns, predicate, _threads() // at_once, _MEMORY_BYTES // at_once)
+        memory_bytes = self.state.options.merge_memory_bytes
+        return SplitReader(self.state, columns, predicate, _threads() // at_once, memory_bytes // at_once)
 
     def run(
         self,
@@ -300,7 +300,8 @@ def rewrite_file(state: PaimonState, layout: WriteLayout, task: FileRewrite) -> 
     layout = layout.with_lineage
     files = BucketFiles(layout, bucket, first_sequence_number=entry.file.min_sequence_number)
     columns = read_columns(layout, state.arrow_schema)
-    reader = SplitReader(state, pa.schema([*columns, POSITION_FIELDS[1]]))
+    wanted = pa.schema([*columns, POSITION_FIELDS[1]])
+    reader = SplitReader(state, wanted, memory_bytes=state.options.merge_memory_bytes)
     try:
         for batch in reader.batches([task.split]):
             is_gone = np.isin(np.asarray(batch.column(batch.num_columns - 1)), task.gone, assume_unique=True)

@@ -308,6 +308,16 @@ class CoreOptions(OptionTexts):
         return self._size("target-file-size", 0) or None
 
     @property
+    def merge_memory_bytes(self) -> int:
+        """Memory that a compaction or a row-level change reads and merges a bucket with (`sort-spill-buffer-size`)."""
+        return self._size("sort-spill-buffer-size", 64 * _MEBIBYTE)
+
+    @property
+    def write_buffer_bytes(self) -> int:
+        """Memory that a writer buffers rows in (`write-buffer-size`)."""
+        return self._size("write-buffer-size", 256 * _MEBIBYTE)
+
+    @property
     def split_target_size(self) -> int:
         """Target number of bytes that a task of a scan reads."""
         return self._size("source.split.target-size", 128 * _MEBIBYTE)

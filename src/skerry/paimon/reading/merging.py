@@ -212,8 +212,10 @@ def merge_sorted_runs(runs: Sequence[RunReader], merge: Callable[[Sequence[RunPa
         open_runs = [run for run in runs if not run.is_finished]
         bound = min((run.last_key for run in open_runs), default=None)
         taken = [run.part(part) for run in runs if (part := run.take(bound)) is not None]
-        if taken:
-            yield merge(taken)
+        merged = [merge(taken)] if taken else []
+        del taken  # it would stay in memory while the result is used
+        while merged:
+            yield merged.pop()
         if bound is None:
             return
         for run in open_runs:

@@ -44,7 +44,7 @@ __all__ = ["OpenRun", "OpenSection", "Piece", "PieceOpener", "RawPart", "Unit", 
 
 _MIN_PIECE_BYTES: Final = 1 << 16
 _VECTOR_CACHE_BYTES: Final = 64 << 20
-_COPIES: Final = 4
+_COPIES: Final = 8
 _PROBED_RECORDS: Final = 1 << 17
 """Sections of more records are sampled to estimate their memory: files record only the size of encoded values."""
 _PROBE_ROWS: Final = 1 << 10

@@ -53,6 +53,8 @@ __all__ = ["SplitReader", "as_records"]
 _BATCH_ROWS: Final = 1 << 17
 _LEAST_BATCH_ROWS: Final = 1 << 10
 _BUDGET_BYTES: Final = 256 << 20
+_STREAMED_BATCHES: Final = 20
+"""How many batches of a streamed part fit the memory: batches so small that Parquet's pages are read one by one."""
 _LINEAGE: Final = {field_id(field): field for field in LINEAGE_COLUMNS}
 _FIELDS: Final = {
     field_id(field): field for field in METADATA_COLUMNS if field_id(field) in (FILE, POSITION, *_LINEAGE)
@@ -100,9 +102,13 @@ class SplitReader:
         left = limit
         with scan_pool(self.threads, is_local=is_local(self.state.location)) as pool:
             for batch in self._read_pieces(pool, splits, partial(self._deliver, limit=limit), limit=limit):
-                yield batch if left is None else batch.slice(0, left)
-                left = None if left is None else left - batch.num_rows
-                if left is not None and left <= 0:
+                if left is None:
+                    yield batch
+                    del batch  # it would stay in memory while the next one is read
+                    continue
+                yield batch.slice(0, left)
+                left -= batch.num_rows
+                if left <= 0:
                     return
 
     def count(self, splits: Iterable[Split]) -> int:
@@ -207,16 +213,27 @@ class SplitReader:
         """Read pieces in order: those that fit the memory in threads, larger ones in this thread, as streams."""
         share = self.memory_bytes // self.threads
 
-        def work(piece: Piece) -> list[_Result] | OpenSection:
-            is_large = isinstance(piece, OpenSection) and piece.size_bytes > share
-            return piece if is_large and isinstance(piece, OpenSection) else list(read(piece))
+        def work(piece: Piece) -> list[_Result] | Piece:
+            return piece if self._is_large(piece) else list(read(piece))
 
         def weight(piece: Piece) -> int:
             return min(piece.size_bytes, share)
 
         pieces = self._pieces(pool, splits, limit, with_numbers=with_numbers)
         for done in read_ahead(pool, work, pieces, weight, self.memory_bytes):
-            yield from read(done) if isinstance(done, OpenSection) else done
+            yield from done if isinstance(done, list) else read(done)
+
+    def _is_large(self, piece: Piece) -> bool:
+        """Whether a piece is read as a stream: a section that exceeds its share of the memory, a part all of it."""
+        share = self.memory_bytes // self.threads if isinstance(piece, OpenSection) else self.memory_bytes
+        return piece.size_bytes > share
+
+    def _streamed_rows(self, work: RawPart) -> int:
+        """Rows per batch of a part that is not merged."""
+        if not self._is_large(work):
+            return _BATCH_ROWS
+        rows = self.memory_bytes * work.part.row_count // (_STREAMED_BATCHES * work.size_bytes)
+        return min(max(rows, _LEAST_BATCH_ROWS), _BATCH_ROWS)
 
     def _pieces(
         self, pool: WorkPool, splits: Iterable[Split], limit: int | None, *, with_numbers: bool
@@ -295,7 +312,7 @@ class SplitReader:
     def _merged_by(
         self, work: OpenSection, merge: Callable[[Sequence[RunPart]], _Result], *, by_level: bool = True
     ) -> Iterator[_Result]:
-        is_large = work.size_bytes > self.memory_bytes // self.threads
+        is_large = self._is_large(work)
         batch_rows = self._window_rows(work) if is_large else _BATCH_ROWS
         open_runs = _of_one_level(work.runs) if by_level else work.runs
         runs = [
@@ -308,8 +325,8 @@ class SplitReader:
         return merge_sorted_runs(runs, merge)
 
     def _window_rows(self, work: OpenSection) -> int:
-        """Rows per batch, so that the batches of all runs share the memory."""
-        rows = self.memory_bytes / self.threads / (work.merging_row_bytes * len(work.runs))
+        """Rows per batch, so that all runs share the memory, each with a batch and what is left of the one before."""
+        rows = self.memory_bytes / self.threads / (2 * work.merging_row_bytes * len(work.runs))
         return min(max(int(rows), _LEAST_BATCH_ROWS), _BATCH_ROWS)
 
     def _run_batches(self, run: OpenRun, batch_rows: int) -> Iterator[KeyedRecords]:
@@ -336,21 +353,24 @@ class SplitReader:
     def _deliver(self, piece: Piece, limit: int | None) -> Iterator[pa.RecordBatch]:
         rows = 0
         for batch in self._rows(piece, _BATCH_ROWS if limit is None else min(limit, _BATCH_ROWS)):
-            yield plan_conversion(batch.schema, self.columns)(batch)
             rows += batch.num_rows
+            delivered = [plan_conversion(batch.schema, self.columns)(batch)]
+            del batch
+            yield delivered.pop()
             if limit is not None and rows >= limit:
                 return
 
     def _rows(self, piece: Piece, batch_rows: int) -> Iterator[pa.RecordBatch]:
         if isinstance(piece, RawPart):
-            yield from self._raw_batches(piece, batch_rows)
+            yield from self._raw_batches(piece, min(batch_rows, self._streamed_rows(piece)))
             return
         for records in self._merged(piece):
             adds = (records.kinds & 1) == 0
             kept = records if adds.all() else _filtered(records, pa.array(adds))
-            values = self._wanted(kept).values
-            if values.num_rows:
-                yield values
+            values = [self._wanted(kept).values]
+            del records, kept, adds  # they would stay in memory while the rows are used
+            if values[0].num_rows:
+                yield values.pop()
 
     def _count(self, piece: Piece) -> Iterator[int]:
         if isinstance(piece, RawPart) and piece.known_rows is not None:
@@ -372,7 +392,7 @@ class SplitReader:
             yield from self._merged(piece)
             return
         row = 0
-        for stored in piece.opened.batches(piece.part, _BATCH_ROWS):
+        for stored in piece.opened.batches(piece.part, self._streamed_rows(piece)):
             keep = _alive(piece.deleted, row, stored.num_rows)
             row += stored.num_rows
             with _of_file(piece.opened):

@@ -29,6 +29,7 @@ from skerry.table.statistics.sketching import BatchSketcher
 __all__ = ["BucketFiles", "BucketLocation", "WrittenDataFile", "is_retract", "local_millis"]
 
 _ROW_GROUP_BYTES = 64 << 20
+_LEAST_GROUP_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +122,9 @@ class BucketFiles:
         self._next_sequence_number = first_sequence_number
         self._sketches = sketches and not is_changelog
         self._uuid = layout.new_name()
-        self._step_bytes = min(_ROW_GROUP_BYTES, layout.target_file_size)
+        self._step_bytes = min(
+            _ROW_GROUP_BYTES, layout.target_file_size, max(layout.options.write_buffer_bytes // 4, _LEAST_GROUP_BYTES)
+        )
         self._open: _OpenFile | None = None
         self._written: list[WrittenDataFile] = []
         self._buffer: list[pa.Table] = []

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, Final
 
 import pyarrow as pa
 
 from skerry.errors import SchemaError
 from skerry.paimon.metadata.options import CoreOptions, FileFormat
+from skerry.paimon.metadata.schema import SEQUENCE_NUMBER
 from skerry.paimon.writing.avro_layout import avro_schema, stored_rows
 from skerry.paimon.writing.orc_layout import ORC_TIMES, orc_schema
 from skerry.paimon.writing.parquet_layout import PaimonParquetOutput
@@ -101,9 +103,14 @@ def open_output(encoding: FileEncoding, storage: Storage, location: str, schema:
     return _OUTPUTS[encoding.file_format](encoding, storage, location, schema)
 
 
+_MERGED_PAGES: Final[dict[str, Any]] = {"data_page_size": 128 << 10, "dictionary_pagesize_limit": 256 << 10}
+"""Pages of files of primary-key tables: a merge holds a page of every column of every run in memory."""
+
+
 def _parquet(encoding: FileEncoding, storage: Storage, location: str, schema: pa.Schema) -> FileOutput:
+    pages = _MERGED_PAGES if SEQUENCE_NUMBER in schema.names else {}
     return PaimonParquetOutput(
-        storage, location, schema, compression=encoding.codec, compression_level=encoding.codec_level
+        storage, location, schema, compression=encoding.codec, compression_level=encoding.codec_level, **pages
     )
 
 
