@@ -112,6 +112,11 @@ def _table(columns: dict[str, Any], **options: Any) -> Names:
     return {"catalog": catalog, "table": table, "rows": rows}
 
 
+def _indexes() -> Names:
+    lines = ["connection reset after a timeout", "GET / from 10.0.0.1"]
+    return _table({"trace_id": ["4bf92f35", "00f067aa"], "ts": [1, 2], "message": lines})
+
+
 def _branches() -> Names:
     names = _table({"k": [1, 7]})
     moment = names["table"].refresh().current_snapshot().timestamp
@@ -238,6 +243,7 @@ MADE: dict[str, Callable[[], Names]] = {
     "changes.md": _changes,
     "copying.md": lambda: _flights(appends=2),
     "deletes.md": lambda: _table({"id": [1, 2]}),
+    "indexes.md": _indexes,
     "inspect.md": _inspect,
     "joinable.md": _joinable,
     "maintenance.md": _maintenance,

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from skerry.table.summaries import DeletesSummary as DeletesSummary
     from skerry.table.summaries import ExpireSummary as ExpireSummary
     from skerry.table.summaries import FileIndexSummary as FileIndexSummary
+    from skerry.table.summaries import IndexSummary as IndexSummary
     from skerry.table.summaries import ManifestSummary as ManifestSummary
     from skerry.table.summaries import MigrationSummary as MigrationSummary
     from skerry.table.summaries import OrphanFile as OrphanFile
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from skerry.table.summaries import PartitionExpireSummary as PartitionExpireSummary
     from skerry.table.summaries import RelocationSummary as RelocationSummary
     from skerry.table.summaries import RowChangeSummary as RowChangeSummary
+    from skerry.table.summaries import TableIndex as TableIndex
     from skerry.table.summaries import TableRelocationSummary as TableRelocationSummary
     from skerry.table.table import Table as Table
     from skerry.table.table_files import TableFile as TableFile
@@ -94,6 +96,7 @@ _WHERE: Final = {
     "JoinPlan": "planner.ordering",
     "JoinableColumn": "table.statistics.joinable",
     "JoinableColumns": "table.statistics.joinable",
+    "IndexSummary": "table.summaries",
     "ManifestSummary": "table.summaries",
     "MigrationSummary": "table.summaries",
     "NotCompared": "table.statistics.joinable",
@@ -113,6 +116,7 @@ _WHERE: Final = {
     "Storage": "storage",
     "Table": "table.table",
     "TableFile": "table.table_files",
+    "TableIndex": "table.summaries",
     "TableRelocationSummary": "table.summaries",
     "TableScan": "table.table_scan",
     "ThreadExecutor": "table.work.tasks",

@@ -20,6 +20,7 @@ from unittest import mock
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import xxhash
 from fuzz_kinds import Kind
 from fuzz_mutations import (
     Mutator,
@@ -68,6 +69,8 @@ from skerry.table.files.data_file import DataFile, DeleteFile, DeleteKind
 from skerry.table.files.row_deletes import RowDeletes
 from skerry.table.files.scan_task import FileScanTask
 from skerry.table.files.stored_files import open_stored
+from skerry.table.indexes import registry
+from skerry.table.indexes.definitions import IndexKind
 from skerry.table.owned_files import OwnedFiles
 from skerry.table.predicate import Column, Comparison, FieldMetrics, IntersectsExtent, IsNull, Operator, evaluate
 from skerry.table.statistics.group_samples_layout import decode_group_samples
@@ -106,6 +109,8 @@ NAMES = (
     "iceberg-manifest-list",
     "iceberg-metadata",
     "iceberg-table",
+    "index-registry",
+    "index-registry-sealed",
     "kernel-cache",
     "key-metadata",
     "manifest-cache",
@@ -163,6 +168,7 @@ def build(folder: Path) -> dict[str, Kind]:
         _deletes,
         _shards,
         _shard_indexes,
+        _registries,
         _caches,
         _variants,
         _shapes,
@@ -1034,6 +1040,29 @@ def _shard_indexes(folder: Path) -> Iterator[Kind]:
 
     yield Kind("amudai-index", samples, read, (keeping_length, of_bytes), is_protected=True, share=40)
     yield Kind("amudai-index-sealed", samples, read, (keeping_length,), seal=sealed, share=60)
+
+
+def _registries(_folder: Path) -> Iterator[Kind]:
+    """Pieces of the index registry, with a sound checksum too."""
+    columns = (
+        registry.IndexedColumn(1, "id", IndexKind.HASH),
+        registry.IndexedColumn(7, "line", IndexKind.TEXT, "unicode-log"),
+    )
+    files = [
+        registry.IndexedFile(f"data/{n}.parquet", 100 + n, f"{n}.amudai.shard", ("a.part0.amudai.shard",), 9, columns)
+        for n in range(3)
+    ]
+    samples = [registry.encode_piece(files[:count]) for count in (1, 3)]
+
+    def read(data: bytes, _index: int) -> Any:
+        return registry._decode_piece(data, "piece")
+
+    def sealed(data: bytes, _index: int) -> bytes:
+        body = data.rpartition(b"\n")[0]
+        return body + b"\n" + xxhash.xxh3_64_hexdigest(body).encode()
+
+    yield Kind("index-registry", samples, read, (of_bytes,), is_protected=True)
+    yield Kind("index-registry-sealed", samples, read, (of_bytes,), seal=sealed)
 
 
 def _sealed(data: bytes, sample: bytes, spans: list[tuple[int, int]]) -> bytes:

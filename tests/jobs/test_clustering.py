@@ -16,8 +16,6 @@ from hypothesis import given
 
 import skerry
 from skerry.errors import SchemaError
-from skerry.iceberg.jobs import clustering
-from skerry.iceberg.jobs.clustering import Clustering, clustered
 from skerry.iceberg.metadata.schema import Schema
 from skerry.iceberg.metadata.types import (
     BooleanType,
@@ -31,6 +29,8 @@ from skerry.iceberg.metadata.types import (
 )
 from skerry.iceberg.partitioning.z_order import ZOrder, _interleave, z_order_columns
 from skerry.iceberg.reading.scan import scan
+from skerry.iceberg.writing import clustering
+from skerry.iceberg.writing.clustering import Clustering, clustered
 from skerry.table.rows.values import decode_value
 
 SCHEMA = Schema(

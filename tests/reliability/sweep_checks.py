@@ -11,6 +11,8 @@ from sweep_operations import FORMATS, SCHEMA, Operation
 from sweep_places import Place
 
 from skerry.errors import AlreadyExistsError, UnsupportedError
+from skerry.table.indexes.definitions import PIECES_PROPERTY
+from skerry.table.indexes.registry import piece_names
 from skerry.table.statistics.column_statistics import FreshnessState
 
 __all__ = ["Facts", "Sight", "check_statistics", "finish", "look"]
@@ -68,8 +70,12 @@ def _facts(table: Any) -> dict[str, Any]:
         "partition_by": tuple(table.partition_by),
         "sort_by": tuple(table.sort_by),
         "properties": {
-            name: text for name, text in table.properties.items() if name != "path" and not name.startswith("nessie.")
+            name: text
+            for name, text in table.properties.items()
+            if name not in ("path", PIECES_PROPERTY) and not name.startswith("nessie.")
         },
+        "pieces": len(piece_names(table.properties)),
+        "indexes": [(index.column, index.indexed_files) for index in table.indexes()],
         "snapshots": len(table.snapshots()),
         "files": len(table.files()),
     }

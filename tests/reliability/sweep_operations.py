@@ -353,6 +353,7 @@ def _places() -> list[Operation]:
 def _operations() -> list[Operation]:
     now = datetime.now
     found = [
+        _iceberg("index", lambda table: table.index(), **{"skerry.index.id": "hash"}),
         *_both("append", lambda table: table.append(rows(20, 30))),
         *_both("append-batch", lambda table: table.append(rows(20, 30), stream="s", batch=1), repeats=True),
         *_both("overwrite", lambda table: table.overwrite(rows(100, 105), "id < 5")),

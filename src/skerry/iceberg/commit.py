@@ -63,7 +63,7 @@ class StagedCommit:
         updates: The catalog update.
         requirements: What the catalog must find for it.
         metadata_write: The metadata file, once the catalog writes it.
-        named: Data and delete files that were written for the change.
+        named: Data files, delete files and indexes that were written for the change.
         snapshot: The new snapshot, if there is one.
         statistics_path: The new statistics file, if there is one.
     """
@@ -176,7 +176,7 @@ class IcebergTarget:
         )
 
     def named_files(self, staged: StagedCommit) -> Iterable[str]:
-        """The data and delete files that the change adds."""
+        """The data files, delete files and indexes that the change adds."""
         return staged.named
 
     def publish(self, staged: StagedCommit) -> TableState:
@@ -384,5 +384,6 @@ def _stage_metadata(staging: _Staging, change: MetadataChange) -> StagedCommit:
         updates=(*change.updates, *statistics),
         requirements=(*_same_table(base.metadata), *change.requirements),
         metadata_write=MetadataWrite(staging.files),
+        named=change.files,
         statistics_path=statistics[0].statistics.statistics_path if statistics else None,
     )

@@ -14,10 +14,10 @@ import pyarrow as pa
 
 from skerry.errors import UnsupportedError
 from skerry.iceberg.handle import IcebergHandle
+from skerry.iceberg.indexed import IndexedIcebergTable
 from skerry.iceberg.manifests.summary import operation_of, summary_of
 from skerry.iceberg.metadata.snapshot import Operation, SnapshotRefType
 from skerry.iceberg.statistics.columns import column_freshness, column_statistics
-from skerry.jobs.table import JobTable
 from skerry.storage import Storage
 from skerry.table.arguments import Condition, Rows, WriteOptions
 from skerry.table.history import MAIN, Ref, Retention, Snapshot, of_batch, of_millis
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 __all__ = ["IcebergTable"]
 
 
-class IcebergTable(JobTable):
+class IcebergTable(IndexedIcebergTable):
     """An Iceberg table.
 
     Args:

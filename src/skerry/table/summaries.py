@@ -19,6 +19,7 @@ __all__ = [
     "DeletesSummary",
     "ExpireSummary",
     "FileIndexSummary",
+    "IndexSummary",
     "ManifestSummary",
     "MigrationSummary",
     "OrphanFile",
@@ -26,6 +27,7 @@ __all__ = [
     "PartitionExpireSummary",
     "RelocationSummary",
     "RowChangeSummary",
+    "TableIndex",
     "TableRelocationSummary",
 ]
 
@@ -69,6 +71,42 @@ class AnalyzeSummary:
     columns: int = 0
     files: int = 0
     rows: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSummary:
+    """The result of indexing data files.
+
+    Args:
+        files: Data files that have new indexes.
+        rows: Rows in them.
+        size_bytes: The size of these indexes.
+    """
+
+    files: int = 0
+    rows: int = 0
+    size_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TableIndex:
+    """An index of a table.
+
+    Args:
+        column: The indexed column.
+        kind: `hash` or `text`.
+        tokenizer: What a word is; None for `hash`.
+        files: Data files of the current snapshot.
+        indexed_files: Those of them that have the index. The others are read as without it.
+        size_bytes: The size of the indexes of these files; one file may hold indexes of several columns.
+    """
+
+    column: str
+    kind: str
+    tokenizer: str | None
+    files: int
+    indexed_files: int
+    size_bytes: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,10 @@
 """A table as users hold it: one documented class, which every table format implements.
 
 `ReadableTable` has what can be asked of a table, `WritableTable` what changes its rows, `ConfigurableTable` what
-changes its branches and settings, `MovableTable` what copies and moves it, and `Table` adds its upkeep. Methods check
-their arguments here, once; what they do is in the methods with an underscore that `IcebergTable` and `PaimonTable`
-implement (`iceberg/table.py`, `paimon/table.py`). Those that a format lacks raise `UnsupportedError`.
+changes its branches and settings, `MovableTable` what copies and moves it, `SearchableTable` what indexes and searches
+it, and `Table` adds its upkeep. Methods check their arguments here, once; what they do is in the methods with an
+underscore that `IcebergTable` and `PaimonTable` implement (`iceberg/table.py`, `paimon/table.py`). Those that a format
+lacks raise `UnsupportedError`.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ from skerry.arguments import check_list, check_whole_number
 from skerry.errors import SchemaError, UnsupportedError
 from skerry.table.arguments import Age, Condition, WriteOptions, moment_before
 from skerry.table.history import MAIN
-from skerry.table.movable import CopyCatalog, MovableTable
+from skerry.table.movable import CopyCatalog
 from skerry.table.reachability import DEFAULT_GRACE_DAYS, ReachableTable
+from skerry.table.searchable import SearchableTable
 from skerry.table.work.progress import Progress, progress_callback
 from skerry.table.work.tasks import Executor, ProgressCallback
 
@@ -71,7 +73,7 @@ class TableCatalog(CopyCatalog, Protocol):
         ...
 
 
-class Table(MovableTable):
+class Table(SearchableTable):
     """A table. Made by `Catalog.load_table` and `Catalog.create_table`.
 
     It shows the state that was newest when it was loaded or last changed through it; `refresh` loads the newest.

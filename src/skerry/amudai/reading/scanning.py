@@ -114,7 +114,15 @@ class ScanPlan:
         marker = None if keeps_deleted else schema.internal_field(InternalKind.DELETED_RECORD)
         self._marker = None if marker is None else marker.data_type
         self._indexes = indexes
+        self._was_asked = False
         self._indexed: npt.NDArray[np.int64] | None = None
+
+    def candidates(self) -> npt.NDArray[np.int64] | None:
+        """Rows of the shard that indexes leave for the filter; None if they do not help."""
+        if self._indexes is None or self._filter is None or self._filter.alternatives is None:
+            return None
+        columns = {column.field.name: (column.node, column.field.type) for column in self._tested}
+        return self._indexes.candidates(self._filter.alternatives, columns)
 
     def nodes(self) -> list[DataType]:
         """All nodes whose descriptors are needed."""
@@ -161,7 +169,7 @@ class ScanPlan:
         """Rows that the filters let through."""
         if reader.candidates is None:
             columns = {column.field.name: (column.node, column.field.type) for column in self._tested}
-            reader.candidates = self._indexed_rows(wanted, columns, reader)
+            reader.candidates = self._indexed_rows(reader)
             if reader.candidates.count:
                 may_match = rows_that_may_match(wanted, columns, reader)
                 reader.candidates = reader.candidates.narrowed(may_match.starts, may_match.stops)
@@ -183,12 +191,10 @@ class ScanPlan:
         flags[places] = True
         return rows.pick(flags)
 
-    def _indexed_rows(
-        self, wanted: Filter, columns: Mapping[str, tuple[DataType, pa.DataType]], reader: StripeReader
-    ) -> Selection:
+    def _indexed_rows(self, reader: StripeReader) -> Selection:
         """Rows of a stripe that indexes leave. They are asked once, for the whole shard."""
-        if self._indexes is not None and self._indexed is None and wanted.alternatives is not None:
-            self._indexed = self._indexes.candidates(wanted.alternatives, columns)
+        if not self._was_asked:
+            self._was_asked, self._indexed = True, self.candidates()
         if self._indexed is None:
             return Selection.range(0, reader.row_count)
         first = reader.stripe.record_offset

@@ -335,6 +335,36 @@ class ShardFile:
         self.metadata.load_descriptors(readers, plan.nodes())
         return read_positions([(reader, rows) for reader, (_, rows) in zip(readers, parts, strict=True)], plan)
 
+    def candidate_rows(self, filters: Filters) -> npt.NDArray[np.int64] | None:
+        """Rows that indexes leave for a filter, without reading columns.
+
+        Args:
+            filters: As for `read_table`; indexes do not help with expressions.
+
+        Returns:
+            int64[n], ascending and distinct positions; all matching rows are among them. None if no index helps.
+
+        Raises:
+            SchemaError: `filters` are malformed, or name a column that does not exist.
+        """
+        return ScanPlan(self.shard_schema, self.schema, (), filters, indexes=self._indexes).candidates()
+
+    def search_candidates(self, column: str, query: str) -> npt.NDArray[np.int64] | None:
+        """Rows that a text index leaves for a search, without reading columns.
+
+        Args:
+            column: As for `search`.
+            query: As for `search`.
+
+        Returns:
+            int64[n], ascending and distinct positions; all matching rows are among them. None if there is no index, or
+            it leaves all.
+
+        Raises:
+            NotFoundError, SchemaError: As for `search`.
+        """
+        return TextScan(self.metadata, self._indexes, self.schema, column, query).candidates
+
     def search(
         self, column: str, query: str, *, columns: Sequence[str] | None = None, limit: int | None = None
     ) -> pa.Table:

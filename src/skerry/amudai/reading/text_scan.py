@@ -38,6 +38,9 @@ class TextScan:
         path: The path of the leaf.
         query: Words.
 
+    Attributes:
+        candidates: int64[n], ascending and distinct: the rows that an index leaves; None for all.
+
     Raises:
         NotFoundError: There is no such leaf.
         SchemaError: It does not hold strings, or the query lacks something.
@@ -53,18 +56,18 @@ class TextScan:
         self._field = next(field for field in metadata.schema.fields if node in list(field.data_type.nodes()))
         self._plan = ScanPlan(metadata.schema, arrow, [self._field.name])
         self._tokenizer, self._matches_case = Tokenizer.UNICODE_WORD, False
-        self._candidates: _Rows | None = None
+        self.candidates: _Rows | None = None
         try:
             found = indexes.text_search(node)
             if found is not None and found.tokenizer in set(Tokenizer):
                 self._tokenizer, self._matches_case = Tokenizer(found.tokenizer), found.matches_case
-                self._candidates = candidate_rows(
+                self.candidates = candidate_rows(
                     self._query,
                     self._tokenizer,
                     lambda term, is_prefix: found.reader.find(term, node.schema_id, is_prefix=is_prefix).all,
                 )
         except (FormatError, NotFoundError, UnsupportedError):
-            self._candidates = None  # a lost or damaged index costs time, and nothing else
+            self.candidates = None  # a lost or damaged index costs time, and nothing else
 
     def matches(self) -> Iterator[tuple[StripeReader, _Rows]]:
         """Matching rows, stripe by stripe and window by window.
@@ -74,8 +77,8 @@ class TextScan:
         """
         metadata = self._metadata
         parts: list[tuple[int, _Rows | None]] = [(stripe.ordinal, None) for stripe in metadata.stripes]
-        if self._candidates is not None:
-            parts = [*split_by_stripe(metadata, self._candidates)]
+        if self.candidates is not None:
+            parts = [*split_by_stripe(metadata, self.candidates)]
         for ordinal, rows in parts:
             (reader,) = metadata.stripe_readers([ordinal])
             reader.load_descriptors(self._plan.nodes())

@@ -41,7 +41,7 @@ from skerry.amudai.writing.index_files import IndexFiles
 from skerry.amudai.writing.shard_writer import WrittenShard, index_shards
 from skerry.amudai.writing.stripes import write_fields
 from skerry.arguments import check_list
-from skerry.errors import AlreadyExistsError, FormatError, SchemaError, UnsupportedError
+from skerry.errors import AlreadyExistsError, FormatError, NotFoundError, SchemaError, UnsupportedError
 from skerry.parquet import Column, ColumnChunk, FileMetadata, decode_column_pages, read_metadata
 from skerry.storage import Storage, absolute, file_key, is_within, parent, redact, storage_of
 
@@ -54,6 +54,7 @@ def write_over_parquet(
     files: Sequence[str | os.PathLike[str]],
     path: str | os.PathLike[str],
     *,
+    columns: Sequence[str] | None = None,
     properties: Mapping[str, Any] | None = None,
     indexes: Sequence[Index] = (),
     allowed_locations: Iterable[str] = (),
@@ -71,6 +72,7 @@ def write_over_parquet(
     Args:
         files: Paths or URLs of Parquet files, at least one, of one schema. They must neither change nor move.
         path: Path or URL of the shard's root file.
+        columns: Names of the columns that the shard has; all by default.
         properties: Custom properties of the shard.
         indexes: What is indexed. The files of the indexes are beside the root.
         allowed_locations: Folders, apart from that of the root, in which the files may be. The shard refers to these
@@ -87,11 +89,12 @@ def write_over_parquet(
             is in a folder that is not allowed.
         SchemaError: No files are given, one has other columns than the first, a value cannot be represented exactly,
             or both `storage` and `options` are given.
-        NotFoundError: A file, or an indexed column, does not exist.
+        NotFoundError: A file, or a column, does not exist.
         AlreadyExistsError: The shard exists and `overwrite` is false, or it is one of the files.
         FormatError: A file is damaged.
     """
     check_list("files", files, "paths")
+    check_list("columns", columns)
     check_list("allowed_locations", allowed_locations, "paths")
     location = absolute(path)
     storage = storage_of(storage, options)
@@ -101,7 +104,7 @@ def write_over_parquet(
     folders = (parent(location), *map(absolute, allowed_locations))
     urls = [_url(location, file, folders) for file in locations]
     sources = [read_metadata(storage, file) for file in locations]
-    arrow_schema = _common_schema(sources)
+    arrow_schema = _selected(_common_schema(sources), columns)
     schema = schema_from_arrow(arrow_schema)
     bag = [Property(name, value) for name, value in (properties or {}).items()]
     bag.append(Property(ARROW_SCHEMA_PROPERTY, arrow_schema.serialize().to_pybytes()))
@@ -114,10 +117,10 @@ def write_over_parquet(
     try:
         for source, url in zip(sources, urls, strict=True):
             for group in range(len(source.row_groups)):
-                stripe, columns = _write_stripe(
+                stripe, values = _write_stripe(
                     root, storage, schema, arrow_schema, source, url, group, index_files.columns
                 )
-                index_files.add(len(stripes), columns, count)
+                index_files.add(len(stripes), values, count)
                 stripes.append(stripe)
                 count += stripe.record_count
         fields = merge_fields(schema, stripes, location=redact(location))
@@ -155,6 +158,15 @@ def _common_schema(sources: Sequence[FileMetadata]) -> pa.Schema:
                 location=redact(source.location),
             )
     return schemas[0]
+
+
+def _selected(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:
+    if columns is None:
+        return schema
+    for name in columns:
+        if schema.get_field_index(name) < 0:
+            raise NotFoundError(f"the files have no column {name!r}, only {', '.join(schema.names[:20])}")
+    return pa.schema([schema.field(name) for name in columns], metadata=schema.metadata)
 
 
 def _arrow_schema(source: FileMetadata) -> pa.Schema:

@@ -21,6 +21,7 @@ from skerry.iceberg.writing.file_writers import FileEncoding
 from skerry.iceberg.writing.layout import check_layout_properties
 from skerry.table.commit import RetryPolicy
 from skerry.table.files.locations import OUTSIDE_PROPERTY
+from skerry.table.indexes.definitions import check_index_properties
 from skerry.table.properties import check_flag, whole_number
 from skerry.table.statistics.settings import check_statistics_properties
 
@@ -64,6 +65,7 @@ def check_properties(
         name: value for name, value in properties.items() if before.get(name) != value or name in _FILE_FORMATS
     }
     check_statistics_properties(properties, schema)
+    check_index_properties(properties, schema)
     check_layout_properties(properties, schema)
     RetryPolicy.from_properties(properties)
     MergePolicy.from_properties(properties)

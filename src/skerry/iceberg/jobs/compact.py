@@ -18,7 +18,6 @@ from typing import Any
 from skerry.errors import CommitUnknownError, ConflictError, NotFoundError
 from skerry.iceberg.handle import IcebergHandle
 from skerry.iceberg.jobs.analyze import catch_up
-from skerry.iceberg.jobs.clustering import Clustering, clustered
 from skerry.iceberg.jobs.compact_plan import CompactRules, FileGroup, compact_rules, plan_groups
 from skerry.iceberg.metadata.snapshot import Snapshot
 from skerry.iceberg.metadata.sort_order import UNSORTED_SORT_ORDER, UNSORTED_SORT_ORDER_ID, SortOrder
@@ -28,6 +27,7 @@ from skerry.iceberg.partitioning.sorting import sort_order
 from skerry.iceberg.partitioning.z_order import z_order_columns
 from skerry.iceberg.planning.live_files import live_data_files, needless_deletes
 from skerry.iceberg.reading.scan import scan
+from skerry.iceberg.writing.clustering import Clustering, clustered
 from skerry.iceberg.writing.layout import FileLayout
 from skerry.iceberg.writing.table_writers import write_batches
 from skerry.storage import join

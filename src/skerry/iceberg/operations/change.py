@@ -60,6 +60,7 @@ class MetadataChange:
         sketches: By field id, what to publish about an existing snapshot.
         snapshot_id: That snapshot.
         sample: The samples to store for it, if any.
+        files: Locations of the files that were written for the change.
     """
 
     updates: tuple[TableUpdate, ...] = ()
@@ -67,3 +68,4 @@ class MetadataChange:
     sketches: Mapping[int, ThetaSketch] = field(default_factory=dict)
     snapshot_id: int | None = None
     sample: TableSample | None = None
+    files: tuple[str, ...] = ()

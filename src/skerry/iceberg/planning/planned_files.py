@@ -60,6 +60,7 @@ class PlannedFiles(Sequence[FileScanTask]):
         assignment: Which of them apply to which data file.
         defaults: Physical values by field id, for columns that files may lack.
         splits: How files are split into tasks; None for one task per file.
+        rows: By location, the rows of a file that indexes leave, for the files that have an index.
     """
 
     batches: tuple[FileBatch, ...]
@@ -67,6 +68,7 @@ class PlannedFiles(Sequence[FileScanTask]):
     assignment: Assignment
     defaults: Mapping[int, Any]
     splits: Splits | None = None
+    rows: Mapping[str, npt.NDArray[np.int64]] = dataclasses.field(default_factory=dict)
 
     @functools.cached_property
     def _starts(self) -> list[int]:
@@ -131,6 +133,16 @@ class PlannedFiles(Sequence[FileScanTask]):
         )
         return dataclasses.replace(self, splits=splits)
 
+    def narrowed(self, rows: Sequence[npt.NDArray[np.int64] | None]) -> PlannedFiles:
+        """The files of which indexes leave rows, and these rows.
+
+        Args:
+            rows: int64[n], ascending positions, for every file; None where indexes leave all.
+        """
+        found = {task.data_file.location: each for task, each in zip(self, rows, strict=True) if each is not None}
+        kept = self._only(np.array([each is None or len(each) > 0 for each in rows], bool))
+        return dataclasses.replace(kept, rows=found)
+
     def settled(self) -> tuple[int, PlannedFiles]:
         """Rows that are known to match without reading their files, and the other files."""
         if not self.batches:
@@ -149,7 +161,7 @@ class PlannedFiles(Sequence[FileScanTask]):
         ]
         offsets = np.concatenate([[0], np.cumsum(counts[wanted])])
         assignment = Assignment(offsets, self.assignment.rows[np.repeat(wanted, counts)])
-        return PlannedFiles(tuple(batches), self.deletes, assignment, self.defaults)
+        return PlannedFiles(tuple(batches), self.deletes, assignment, self.defaults, rows=self.rows)
 
     def to_arrow(self) -> pa.Table:
         """The plan as columns, one row per data file; see `skerry.iceberg.reading.scan.Scan.plan_table`."""
@@ -203,6 +215,7 @@ class PlannedFiles(Sequence[FileScanTask]):
             deletes=self._deletes_of(start, stop),
             sequence_number=columns["sequence_number"],
             first_row_id=columns["first_row_id"],
+            rows=map(self.rows.get, columns["file_path"]) if self.rows else itertools.repeat(None),
         )
         return iter(tasks)
 

@@ -30,6 +30,7 @@ from skerry.table.files.evolution import NameMapping, TableNames, all_ids, merge
 from skerry.table.files.row_reader import PathValue, RowReader
 from skerry.table.files.scan_task import FileScanTask, ScanPlan
 from skerry.table.history import in_utc
+from skerry.table.indexes.definitions import PIECES_PROPERTY
 from skerry.table.predicate import ALWAYS_FALSE, Predicate, columns_of, conjuncts_of, parse
 from skerry.table.rows.metadata_columns import DELETED, LAST_UPDATED_SEQUENCE_NUMBER, with_metadata_columns
 from skerry.table.rows.schema import field_id
@@ -187,7 +188,7 @@ class Scan(TableScan):
         Raises:
             SkerryError: As `plan`, and for a data file that is missing or corrupt.
         """
-        plan = self._plan()
+        plan = self._narrowed()
         open_count = len(plan.tasks) - plan.tasks.unfiltered_count
         if row_groups or (row_groups is None and open_count and len(plan.tasks) <= _SURVEYED_FILES):
             plan = replace(plan, steps=(*plan.steps, survey_row_groups(self._reader(self._stored_columns), plan.tasks)))
@@ -205,6 +206,21 @@ class Scan(TableScan):
 
     def _plan(self) -> ScanPlan[PlannedFiles]:
         return self._planner.plan(self._snapshot) if self._server is None else self._planned_by_server[0]
+
+    def _narrowed(self) -> ScanPlan[PlannedFiles]:
+        """The plan, and what indexes leave of its files. Tasks of jobs are not narrowed: they may rewrite files."""
+        plan, location = self._plan(), self._state.metadata.location
+        if PIECES_PROPERTY not in self._state.properties or not len(plan.tasks):
+            return plan
+        from skerry.iceberg.reading.narrowing import narrow
+        from skerry.table.indexes.finding import TableIndexes, value_conditions
+
+        conditions = value_conditions(conjuncts_of(self._predicate))
+        if not conditions:
+            return plan
+        indexes = TableIndexes(self._state.storage, location, self._state.properties)
+        find = lambda file: indexes.rows_of_values(file, conditions)  # noqa: E731
+        return narrow(plan, find, self._threads, local=is_local(location))
 
     @property
     def _planner(self) -> ScanPlanner:
@@ -259,12 +275,12 @@ class Scan(TableScan):
             SchemaError: A file's columns do not fit the table's schema.
             UnsupportedError: A file is in another format than Parquet, ORC and Avro, or uses unsupported features.
         """
-        batches = self._reader(self._stored_columns, self._values).batches(self._plan().tasks, limit=self._limit)
+        batches = self._reader(self._stored_columns, self._values).batches(self._narrowed().tasks, limit=self._limit)
         return pa.RecordBatchReader.from_batches(self._schema, batches)
 
     def count(self) -> int:
         """Count the rows; files are opened only if metadata does not determine their count."""
-        tasks = self._plan().tasks
+        tasks = self._narrowed().tasks
         if DELETED in top_level(self._stored_columns):
             count = self._reader(self._stored_columns).count(tasks)  # deleted rows are delivered, and so are counted
         else:

@@ -255,6 +255,8 @@ class RowReader:
         for part in file.parts:
             if not verdict.may[part.index] or not _is_within(part, task):
                 continue
+            if task.rows is not None and not _has_any(part, task.rows):
+                continue
             start, end = np.searchsorted(positions, [part.first_row, part.first_row + part.row_count])
             deleted = positions[start:end] - part.first_row
             if len(deleted) < part.row_count or self._marks_deleted:

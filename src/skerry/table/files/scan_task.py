@@ -7,6 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
+import numpy as np
+import numpy.typing as npt
+
 from skerry.table.files.data_file import DataFile, DeleteFile
 
 __all__ = ["FileScanTask", "ScanPlan", "ScanStep", "sum_steps"]
@@ -26,6 +29,7 @@ class FileScanTask:
         first_row_id: Row id of the file's first row; None if rows have no ids.
         start_byte: Row groups that begin before this offset belong to another task.
         end_byte: Row groups that begin at or after this offset belong to another task; None for the end of the file.
+        rows: int64[n], ascending positions in the file: no other row matches. None if indexes leave all rows.
     """
 
     data_file: DataFile
@@ -36,6 +40,7 @@ class FileScanTask:
     first_row_id: int | None = None
     start_byte: int = 0
     end_byte: int | None = None
+    rows: npt.NDArray[np.int64] | None = None
 
 
 @dataclass(frozen=True, slots=True)

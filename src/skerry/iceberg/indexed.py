@@ -1,0 +1,61 @@
+"""The part of an Iceberg table's face that indexes it and searches it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from skerry.iceberg.handle import IcebergHandle
+from skerry.jobs.table import JobTable
+from skerry.table.arguments import Condition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from skerry.table.summaries import IndexSummary, TableIndex
+    from skerry.table.work.tasks import Executor, ProgressCallback
+
+__all__ = ["IndexedIcebergTable"]
+
+
+class IndexedIcebergTable(JobTable):
+    """An Iceberg table that can be indexed.
+
+    Attributes:
+        handle: The handle of the table, which jobs use.
+    """
+
+    handle: IcebergHandle
+
+    def _index(self, executor: Executor | None, progress: ProgressCallback | None) -> IndexSummary:
+        from skerry.iceberg.jobs.index import index
+
+        return index(self.handle, executor=executor, progress=progress)
+
+    def _indexes(self) -> list[TableIndex]:
+        from skerry.iceberg.jobs.index import indexes
+
+        return indexes(self.handle.state)
+
+    def _search(
+        self,
+        column: str,
+        query: str,
+        columns: Sequence[str] | None,
+        where: Condition | None,
+        limit: int | None,
+        snapshot: int | None,
+        threads: int | None,
+    ) -> pa.Table:
+        from skerry.iceberg.reading.searching import search
+
+        return search(
+            self.handle.state,
+            column,
+            query,
+            columns=columns,
+            where=where,
+            limit=limit,
+            snapshot=snapshot,
+            threads=threads,
+        )

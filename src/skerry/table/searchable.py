@@ -1,0 +1,168 @@
+"""What finds rows of a table of any format by indexes, and what makes these."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NoReturn
+
+from skerry.arguments import check_list, check_whole_number
+from skerry.errors import NotFoundError
+from skerry.table.movable import MovableTable
+from skerry.table.rows.schema import nearest
+from skerry.table.work.progress import Progress, progress_callback
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from skerry.table.arguments import Condition
+    from skerry.table.summaries import IndexSummary, TableIndex
+    from skerry.table.work.tasks import Executor, ProgressCallback
+
+__all__ = ["SearchableTable"]
+
+_NO_INDEXES = "its file indexes are options of the format: see rewrite_file_index"
+
+
+class SearchableTable(MovableTable):
+    """A table whose columns can be indexed and searched."""
+
+    def create_index(
+        self,
+        columns: Sequence[str],
+        *,
+        kind: str = "hash",
+        tokenizer: str | None = None,
+        executor: Executor | None = None,
+        progress: Progress = None,
+    ) -> IndexSummary:
+        """Index columns: set the table properties that ask for it, and index the data files that there are.
+
+        Files that are written later are indexed by `index`. Results never depend on an index: see docs/indexes.md.
+
+        Example:
+            table.create_index(["trace_id"])  # scan(where="trace_id = '4bf9'") now opens the files that have it
+            table.create_index(["message"], kind="text", tokenizer="unicode-log")
+
+        Args:
+            columns: Top-level columns: strings, binaries, integers and booleans for `hash`, strings for `text`.
+            kind: `hash` finds rows by value, `text` by words.
+            tokenizer: What a word is: `unicode-word` (by default), `unicode-log` or `trivial`; only for `text`.
+            executor: Where to read the data files; threads of this process by default.
+            progress: True for a bar, or a callable that gets `JobProgress` records.
+
+        Raises:
+            NotFoundError: A column does not exist.
+            SchemaError: An argument is none of these.
+            UnsupportedError: A column cannot be indexed so, or nothing can be written to the table.
+        """
+        check_list("columns", columns)
+        from skerry.table.indexes.definitions import IndexDefinition
+
+        value = kind if tokenizer is None else f"{kind}:{tokenizer}"
+        wanted = [IndexDefinition.parse(column, value) for column in columns]
+        for definition in wanted:
+            definition.check(self.schema)
+        if wanted:
+            self.set_properties({definition.property: definition.value for definition in wanted})
+        return self.index(executor=executor, progress=progress)
+
+    def drop_index(self, columns: Sequence[str]) -> None:
+        """Stop indexing columns. Files of indexes that nothing names any more are orphans.
+
+        Args:
+            columns: The columns.
+
+        Raises:
+            NotFoundError: A column has no index.
+        """
+        check_list("columns", columns)
+        from skerry.table.indexes.definitions import index_definitions
+
+        known = {definition.column: definition.property for definition in index_definitions(self.properties)}
+        for column in columns:
+            if column not in known:
+                raise NotFoundError(f"column {column!r} has no index{nearest(column, known)}")
+        if columns:
+            self.remove_properties(*(known[column] for column in columns))
+
+    def indexes(self) -> list[TableIndex]:
+        """The table's indexes, and how many data files of the current snapshot have them."""
+        return self._indexes()
+
+    def index(self, *, executor: Executor | None = None, progress: Progress = None) -> IndexSummary:
+        """Build the indexes that data files lack, those of other writers too, and publish them in one commit.
+
+        Only Parquet files are indexed.
+
+        Args:
+            executor: Where to read the data files; threads of this process by default.
+            progress: True for a bar, or a callable that gets `JobProgress` records.
+
+        Raises:
+            ConflictError: Other writers won every race; the files written were removed.
+            CommitUnknownError: The outcome is unknown; nothing was cleaned up.
+            UnsupportedError: Nothing can be written to the table.
+        """
+        self.storage.check_writable(self.location)
+        with progress_callback(progress, "index") as callback:
+            return self._index(executor, callback)
+
+    def search(
+        self,
+        column: str,
+        query: str,
+        *,
+        columns: Sequence[str] | None = None,
+        where: Condition | None = None,
+        limit: int | None = None,
+        snapshot: int | None = None,
+        threads: int | None = None,
+    ) -> pa.Table:
+        """Find rows by words, those of the newest files first; a text index of the column makes it fast.
+
+        Words are those of the column's index: runs of letters and digits where there is none. Case does not matter.
+
+        Example:
+            table.search("message", 'timeout AND "connection reset"', columns=["ts", "message"], limit=20)
+
+        Args:
+            column: A top-level column of strings.
+            query: Words, all of which must be there; a phrase in double quotes; AND, OR, NOT and round brackets; a star
+                at the end of a word for any end.
+            columns: Columns to return, as for `scan`; all by default.
+            where: Further conditions, as for `scan`.
+            limit: At most this many rows.
+            snapshot: Search this snapshot; the current one by default.
+            threads: As for `scan`.
+
+        Returns:
+            The rows that match.
+
+        Raises:
+            NotFoundError: The column or the snapshot does not exist.
+            SchemaError: The column does not hold strings, or the query lacks something.
+        """
+        check_whole_number("limit", limit, 0)
+        check_list("columns", columns)
+        return self._search(column, query, columns, where, limit, snapshot, threads)
+
+    def _index(self, executor: Executor | None, progress: ProgressCallback | None) -> IndexSummary:
+        self._has_no_indexes()
+
+    def _indexes(self) -> list[TableIndex]:
+        return []
+
+    def _search(
+        self,
+        column: str,
+        query: str,
+        columns: Sequence[str] | None,
+        where: Condition | None,
+        limit: int | None,
+        snapshot: int | None,
+        threads: int | None,
+    ) -> pa.Table:
+        self._has_no_indexes()
+
+    def _has_no_indexes(self) -> NoReturn:
+        self._lacks("indexes", _NO_INDEXES)

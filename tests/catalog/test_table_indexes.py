@@ -1,0 +1,281 @@
+"""Indexes of tables: they never change what is found, only how much is opened for it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import skerry
+from skerry.errors import NotFoundError, SchemaError, UnsupportedError
+from skerry.table.indexes import finding, registry
+from skerry.table.indexes.registry import FOLDER
+
+LINES = ["connection reset by 10.0.0.{}", "GET /health took {} ms", "Timeout while reading disk{}", None]
+SCHEMA = pa.schema(
+    [
+        pa.field("trace", pa.string()),
+        pa.field("user", pa.int32()),
+        pa.field("line", pa.string()),
+        pa.field("price", pa.float64()),
+    ]
+)
+
+
+def rows(first: int, count: int = 60) -> pa.Table:
+    numbers = range(first, first + count)
+    lines = [text and text.format(number) for number in numbers for text in [LINES[number % 4]]]
+    return pa.table(
+        [[f"t{number}" for number in numbers], [number % 7 for number in numbers], lines, [1.5] * count],
+        schema=SCHEMA,
+    )
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> skerry.Table:
+    made = skerry.connect(tmp_path / "lake").create_table("logs.spans", SCHEMA)
+    for first in (0, 60, 120):
+        made.append(rows(first))
+    return made
+
+
+WHERES = [
+    "trace = 't61'",
+    "trace IN ('t3', 't150')",
+    "trace = 'none'",
+    "user = 3",
+    "user = 3 AND trace = 't3'",
+    "trace = 't3' OR user = 1",
+    "trace = 't100' AND line IS NOT NULL",
+    "trace > 't99'",
+]
+QUERIES = ["reset", "TIMEOUT disk62", '"took 61"', "10.0.0.*", "health NOT 61", "nothing", "reset OR disk*"]
+
+
+def folder_of(table: skerry.Table) -> Path:
+    return Path(table.location.removeprefix("file://"))
+
+
+def plain(table: skerry.Table, where: str) -> list[dict[str, Any]]:
+    """The rows that match, found without indexes."""
+    files = table.scan(where=where).plan()
+    reader = table.scan(where=where).row_reader()
+    return [row for batch in reader.batches(files) for row in batch.to_pylist()]
+
+
+def assert_nothing_changes(table: skerry.Table) -> None:
+    for where in WHERES:
+        expected = plain(table, where)
+        assert table.scan(where=where).to_arrow().to_pylist() == expected, where
+        assert table.scan(where=where).count() == len(expected), where
+        assert sorted(map(str, table.scan(["trace"], where=where).to_arrow()["trace"].to_pylist())) == sorted(
+            row["trace"] for row in expected
+        )
+
+
+def found(table: skerry.Table, query: str, **options: Any) -> list[str]:
+    return table.search("line", query, columns=["trace"], **options)["trace"].to_pylist()
+
+
+def test_an_index_leaves_the_files_that_have_the_value(table):
+    summary = table.create_index(["trace", "user"])
+    assert (summary.files, summary.rows) == (3, 180)
+    assert summary.size_bytes > 0
+    assert_nothing_changes(table)
+    explained = table.scan(where="trace = 't61'").explain()
+    assert "files by index" in str(explained)
+    (step,) = (step for step in explained.plan.steps if step.name == "files by index")
+    assert (step.total, step.kept, step.total_rows, step.kept_rows) == (2, 1, 120, 1)  # bounds leave two
+    assert "files by index" not in str(table.scan(where="line = 'x'").explain())
+
+
+def test_indexes_are_listed_and_dropped(table):
+    table.create_index(["trace"])
+    table.create_index(["line"], kind="text", tokenizer="unicode-log")
+    table.append(rows(180))
+    listed = {index.column: index for index in table.indexes()}
+    assert [(index.kind, index.tokenizer, index.files, index.indexed_files) for index in listed.values()] == [
+        ("text", "unicode-log", 4, 3),
+        ("hash", None, 4, 3),
+    ]
+    assert table.properties["skerry.index.line"] == "text:unicode-log"
+    assert_nothing_changes(table)
+    assert table.index().files == 1
+    assert table.index() == skerry.IndexSummary()
+    assert all(index.indexed_files == 4 for index in table.indexes())
+    assert_nothing_changes(table)
+    table.drop_index(["trace"])
+    assert [index.column for index in table.indexes()] == ["line"]
+    with pytest.raises(NotFoundError, match="column 'trace' has no index"):
+        table.drop_index(["trace"])
+
+
+def test_search_finds_words_newest_first(table):
+    unindexed = {query: found(table, query) for query in QUERIES if "10." not in query}
+    assert unindexed["reset"][:2] == ["t120", "t124"]
+    assert len(unindexed["reset"]) == 45
+    assert unindexed['"took 61"'] == ["t61"]
+    table.create_index(["line"], kind="text")
+    for query, expected in unindexed.items():
+        assert found(table, query) == expected, query
+        assert found(table, query, limit=4) == expected[:4]
+    assert found(table, "reset", where="user = 3") == ["t136", "t164", "t80", "t108", "t24", "t52"]
+    whole = table.search("line", "reset", limit=1)
+    assert whole.schema.names == SCHEMA.names
+    first = table.snapshots()[0].snapshot_id
+    assert set(found(table, "reset", snapshot=first)) == {f"t{number}" for number in range(0, 60, 4)}
+
+
+def test_a_search_with_another_tokenizer_than_the_index_does_not_use_it(table):
+    table.create_index(["line"], kind="text", tokenizer="trivial")
+    assert found(table, "reset") == []
+    assert found(table, '"connection reset by 10.0.0.4"') == ["t4"]
+    table.set_properties({"skerry.index.line": "text:unicode-log"})
+    assert len(found(table, "reset")) == 45
+    assert found(table, "10.0.0.4") == ["t4"]
+    assert table.index().files == 3
+    assert found(table, "10.0.0.4") == ["t4"]
+
+
+@pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
+def test_indexes_are_right_beside_every_change_of_rows(table, mode):
+    table.set_properties({"write.delete.mode": mode, "write.merge.mode": mode})
+    table.create_index(["trace", "user"])
+    table.create_index(["line"], kind="text")
+    table.delete("trace IN ('t3', 't61')")
+    assert_nothing_changes(table)
+    assert table.scan(where="trace = 't3'").count() == 0
+    assert "t61" not in found(table, "took")
+    table.upsert(rows(118, 4).set_column(2, SCHEMA.field("line"), pa.array(["new words"] * 4)), on="trace")
+    assert_nothing_changes(table)
+    assert sorted(found(table, "new")) == ["t118", "t119", "t120", "t121"]
+    table.compact(full=True)
+    assert_nothing_changes(table)
+    table.index()
+    assert_nothing_changes(table)
+    assert sorted(found(table, "new")) == ["t118", "t119", "t120", "t121"]
+
+
+def test_columns_are_found_by_id(table):
+    table.create_index(["trace"])
+    with table.update_schema() as update:
+        update.rename_column("trace", "span")
+        update.add_column("trace", pa.string())
+    assert table.scan(where="span = 't61'").count() == 1
+    assert "files by index" in str(table.scan(where="span = 't61'").explain())
+    assert table.scan(where="trace = 't61'").count() == 0
+    assert table.scan(where="trace IS NULL").count() == 180
+
+
+def test_another_engine_keeps_the_indexes(table):
+    table.create_index(["trace"])
+    other = table.catalog.iceberg_catalog.load_table("logs.spans")
+    other.append(rows(180))
+    table.refresh()
+    assert_nothing_changes(table)
+    assert table.indexes()[0].indexed_files == 3
+    assert table.index().files == 1
+    assert_nothing_changes(table)
+
+
+@pytest.mark.parametrize("damage", ["missing", "empty", "other"])
+@pytest.mark.parametrize("what", ["pieces", "shards"])
+def test_lost_indexes_cost_time_and_nothing_else(table, damage, what):
+    table.create_index(["trace", "user"])
+    table.create_index(["line"], kind="text")
+    expected = {query: found(table, query) for query in QUERIES}
+    folder = folder_of(table) / FOLDER
+    for file in folder.iterdir():
+        if (file.suffix == ".json") != (what == "pieces"):
+            continue
+        content = file.read_bytes()
+        file.unlink()
+        if damage != "missing":
+            file.write_bytes(b"" if damage == "empty" else content[: len(content) // 2] + b"\n")
+    registry._pieces.clear()
+    finding._open.clear()
+    fresh = table.catalog.load_table("logs.spans")
+    assert_nothing_changes(fresh)
+    for query, names in expected.items():
+        if "10." not in query:
+            assert found(fresh, query) == names, query
+    assert fresh.index().files == (3 if what == "pieces" else 0)
+
+
+def test_orphan_removal_keeps_what_is_named_and_takes_the_rest(table):
+    table.create_index(["trace"])
+    folder = folder_of(table) / FOLDER
+    (folder / "left-over.amudai.shard").write_bytes(b"x")
+    before = {file.name for file in folder.iterdir()}
+    table.remove_orphans(older_than_days=0)
+    assert before - {file.name for file in folder.iterdir()} == {"left-over.amudai.shard"}
+    table.compact(full=True)
+    table.expire_snapshots(keep_last=1, older_than=timedelta(0))
+    table.remove_orphans(older_than_days=0)
+    assert [file.suffix for file in folder.iterdir()] == [".json"]
+    table.index()
+    assert table.indexes()[0].indexed_files == 1
+    assert_nothing_changes(table)
+    location = folder_of(table)
+    table.catalog.drop_table("logs.spans", purge=True)
+    assert not [file for file in location.rglob("*") if file.is_file()]
+
+
+def test_pieces_are_put_together(table):
+    table.create_index(["trace"])
+    for number in range(9):
+        table.append(rows(200 + number, 1))
+        table.index()
+    assert len(table.properties["skerry.indexes"].split(",")) < 9
+    assert table.indexes()[0].indexed_files == 12
+    assert_nothing_changes(table)
+
+
+def test_two_writers_index_at_once(table):
+    other = table.catalog.load_table("logs.spans")
+    table.create_index(["trace"])
+    assert other.index() == skerry.IndexSummary()  # refreshed first
+    table.append(rows(180))
+    assert other.create_index(["user"]).files == 4
+    table.refresh()
+    assert all(index.indexed_files == 4 for index in table.indexes() if index.column == "user")
+    assert_nothing_changes(table)
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "error", "message"),
+    [
+        (["tracer"], {}, NotFoundError, "no column 'tracer' to index; did you mean 'trace'"),
+        (["price"], {}, UnsupportedError, "'price' of double has no hash index"),
+        (["user"], {"kind": "text"}, UnsupportedError, "only strings have"),
+        (["trace"], {"kind": "tree"}, SchemaError, "cannot be 'tree': expected hash, text"),
+        (["trace"], {"tokenizer": "trivial"}, SchemaError, "cannot be 'hash:trivial'"),
+        ("trace", {}, SchemaError, "columns"),
+    ],
+)
+def test_indexes_that_cannot_be(table, columns, options, error, message):
+    with pytest.raises(error, match=message):
+        table.create_index(columns, **options)
+    assert table.indexes() == []
+
+
+def test_bad_searches(table):
+    with pytest.raises(NotFoundError, match="no column 'lines' to search"):
+        table.search("lines", "a")
+    with pytest.raises(SchemaError, match="'user' is int32: only strings"):
+        table.search("user", "a")
+    with pytest.raises(SchemaError, match="lacks a word"):
+        table.search("line", "a OR")
+    with pytest.raises(SchemaError, match="no word that the tokenizer"):
+        table.search("line", "-")
+
+
+def test_paimon_tables_name_their_own_indexes(tmp_path):
+    made = skerry.connect(tmp_path).create_table("a.b", SCHEMA, format="paimon")
+    with pytest.raises(UnsupportedError, match="rewrite_file_index"):
+        made.index()
+    with pytest.raises(UnsupportedError, match="rewrite_file_index"):
+        made.search("line", "a")
