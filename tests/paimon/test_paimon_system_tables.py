@@ -99,6 +99,19 @@ def test_append_tables_have_inserts(java_paimon, catalog):
         assert ordered(table.inspect.read(name).to_pylist()) == ordered(of_java(java_paimon, table, name))
 
 
+def test_rows_have_the_ids_that_java_shows(java_paimon, catalog):
+    table = make(catalog, keys=(), **{"row-tracking.enabled": "true", "bucket": "-1"})
+    table.append(rows([1, 2, 3]))
+    table.append(rows([4, 5, 6]))
+    table.compact(full=True)
+    found = ordered(table.inspect.read("row_tracking").to_pylist())
+    assert found == ordered(of_java(java_paimon, table, "row_tracking"))
+    assert sorted(row["_ROW_ID"] for row in found) == list(range(6))
+    assert catalog.sql("""SELECT id FROM "ns.t$row_tracking" WHERE _ROW_ID = 4""").num_rows == 1
+    with pytest.raises(UnsupportedError, match="row-tracking"):
+        catalog.create_table("ns.u", SCHEMA, format="paimon").inspect.read("row_tracking")
+
+
 def test_java_describes_the_table_alike(java_paimon, catalog):
     table = make(catalog, **{"merge-engine": "aggregation", **ENGINES["aggregation"]})
     table.append(rows([1, 2, 3]))

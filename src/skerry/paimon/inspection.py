@@ -111,8 +111,8 @@ class PaimonInspect(Inspect):
     """The metadata tables of a Paimon table: those of every format, and the system tables that Paimon alone has.
 
     These have the columns of Paimon Java's system tables, in Arrow's own types: keys are structs, lists are lists, and
-    points in time have a zone. `audit_log`, `binlog` and `read_optimized` (or `ro`) are rows of the table, which `rows`
-    gives as a stream.
+    points in time have a zone. `audit_log`, `binlog`, `read_optimized` (or `ro`) and `row_tracking` are rows of the
+    table, which `rows` gives as a stream.
 
     Args:
         handle: The table.

@@ -176,7 +176,7 @@ class Inspect(ABC):
         """The rows of a metadata table as a stream, for those that consist of the table's own rows (Paimon).
 
         Args:
-            name: `audit_log`, `binlog`, `read_optimized` or `ro`.
+            name: `audit_log`, `binlog`, `read_optimized` or `ro`, `row_tracking`.
             columns: The columns wanted, in that order; all if None.
             where: SQL text; decides which files are read.
             limit: At most this many rows.
