@@ -16,6 +16,7 @@ from paimon_peers import JavaPaimon
 
 from skerry.errors import SchemaError, UnsupportedError
 from skerry.paimon.cleaning.partition_times import PartitionTimes
+from skerry.paimon.manifests.live_files import live_entries
 from skerry.paimon.table import PaimonTable
 from skerry.storage import Storage
 
@@ -250,3 +251,81 @@ def test_tags_that_cannot_be_made_are_refused(tmp_path: Path, options: dict[str,
     table = make(tmp_path / "t", TAGGED, options)
     with pytest.raises(error, match="table option"):
         table.append(pa.table({"id": [1]}, schema=TAGGED))
+
+
+# ---- levels ----
+
+
+@pytest.mark.spark
+def test_files_of_a_level_are_those_of_java(tmp_path: Path, java_paimon: JavaPaimon) -> None:
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False), ("v", pa.string())])
+    options = {
+        "bucket": "1",
+        "write-only": "true",
+        "file.format.per.level": "0:avro, 5:orc",
+        "file.compression.per.level": "0:snappy,5:lz4",
+        "metadata.stats-mode.per.level": "0:none,5:counts",
+        "changelog-producer": "input",
+    }
+    found = []
+    for name in ("ours", "theirs"):
+        table = make(tmp_path / name, schema, options, primary_key=["id"])
+        seen = []
+        for number in range(2):
+            rows = [[number, f"x{number}"], [7, f"y{number}"]]
+            if name == "ours":
+                table.append(pa.table(dict(zip(schema.names, map(list, zip(*rows, strict=True)), strict=True)), schema))
+            else:
+                java_paimon.write(table.location, rows)
+        seen.append(described(table))
+        if name == "ours":
+            table.compact(full=True)
+        else:
+            table.set_properties({"write-only": "false"})
+            java_paimon.write(table.location, [], compaction="full")
+        seen.append(described(table))
+        found.append(seen)
+        assert sorted(java_paimon.read(table.location)) == [[0, "x0"], [1, "x1"], [7, "y1"]]
+        assert table.scan(where="v = 'y1'").count() == 1
+    assert found[0] == found[1]
+    assert [file[0] for file in found[0][1]] == ["orc"]
+
+
+def described(table: PaimonTable) -> list[tuple[Any, ...]]:
+    """Format, level, statistics of every file."""
+    state = table.refresh().handle.state
+    return [
+        (entry.file.file_name.partition(".")[2], entry.file.level, entry.file.value_stats, entry.file.value_stats_cols)
+        for entry in live_entries(state)
+    ]
+
+
+def test_levels_that_cannot_be_written_are_refused(tmp_path: Path) -> None:
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False)])
+    for options, message in (
+        ({"file.format.per.level": "0:lance"}, "lance"),
+        ({"file.compression.per.level": "5:magic"}, "magic"),
+        ({"file.format.per.level": "zero:orc"}, "per.level|file.format"),
+    ):
+        with pytest.raises((SchemaError, UnsupportedError), match=message):
+            make(tmp_path / message[:4], schema, {"bucket": "1", **options}, primary_key=["id"]).append(
+                pa.table({"id": [1]}, schema=schema)
+            )
+
+
+# ---- defaults ----
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("keyed", [False, True])
+def test_defaults_stand_for_nulls_as_in_java(tmp_path: Path, java_paimon: JavaPaimon, keyed: bool) -> None:
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False), ("a", pa.int32()), ("b", pa.string())])
+    how: dict[str, Any] = {"primary_key": ["id"]} if keyed else {}
+    table = make(tmp_path / "t", schema, {"bucket": "1"} if keyed else {}, **how)
+    table.update_schema().set_default_value("a", 7).set_default_value("b", "x").commit()
+    table.append(pa.table({"id": [1, 2], "a": [None, 3], "b": ["y", None]}, schema=schema))
+    table.append(pa.table({"id": [3]}, schema=pa.schema([schema.field(0)])))
+    java_paimon.write(table.location, [[4, None, None]])
+    expected = [[1, 7, "y"], [2, 3, "x"], [3, 7, "x"], [4, 7, "x"]]
+    assert sorted(java_paimon.read(table.location)) == expected
+    assert sorted(map(list, (row.values() for row in table.refresh().scan().to_arrow().to_pylist()))) == expected

@@ -19,6 +19,7 @@ __all__ = [
     "parse_choice",
     "parse_duration_ms",
     "parse_int",
+    "parse_levels",
     "parse_list",
     "parse_size_bytes",
 ]
@@ -112,6 +113,16 @@ def parse_choice(name: str, text: str, choices: type[Choice]) -> Choice:
             return choice
     known = ", ".join(str(choice.value) for choice in choices)
     raise UnsupportedError(f"table option {name}={text} is not supported; expected one of: {known}")
+
+
+def parse_levels(name: str, text: str) -> dict[int, str]:
+    """Parse values by level, such as `0:avro,5:parquet`.
+
+    Raises:
+        SchemaError: A level is not a number.
+    """
+    parts = (part.partition(":") for part in parse_list(text))
+    return {parse_int(name, level.strip()): value.strip() for level, _, value in parts}
 
 
 def parse_list(text: str) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final
 
-from skerry.paimon.metadata.option_values import OptionTexts
+from skerry.paimon.metadata.option_values import OptionTexts, parse_levels
 from skerry.paimon.metadata.paths import MAIN_BRANCH, TablePaths
 
 __all__ = [
@@ -241,6 +241,18 @@ class CoreOptions(OptionTexts):
         return self._bool("file-index.read.enabled", True)
 
     # ---- files ----
+
+    @property
+    def levels(self) -> frozenset[int]:
+        """The levels whose files have a format, compression or statistics of their own."""
+        return frozenset(
+            level for name in _PER_LEVEL for level in parse_levels(name, self.options.get(f"{name}.per.level", ""))
+        )
+
+    def of_level(self, level: int) -> CoreOptions:
+        """The options for the files of a level of a primary-key table."""
+        own = {name: parse_levels(name, self.options.get(f"{name}.per.level", "")).get(level) for name in _PER_LEVEL}
+        return CoreOptions({**self.options, **{name: text for name, text in own.items() if text is not None}})
 
     @property
     def file_format(self) -> FileFormat:
@@ -476,6 +488,7 @@ class CoreOptions(OptionTexts):
         return self._int("compaction.min.file-num", 5)
 
 
+_PER_LEVEL: Final = ("file.format", "file.compression", "metadata.stats-mode")
 _IGNORE_DELETE: Final = (
     "ignore-delete",
     "first-row.ignore-delete",

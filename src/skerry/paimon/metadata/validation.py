@@ -265,10 +265,7 @@ _UNWRITABLE_IF_TRUE: Final = (
 _UNWRITABLE_IF_SET: Final = (
     "clustering.columns",
     "commit.callbacks",
-    "file.compression.per.level",
-    "file.format.per.level",
     "global-index.external-path",
-    "metadata.stats-mode.per.level",
     "metastore.tag-to-partition",
     "partition.mark-done-action",
     "pk-bitmap.index.columns",
@@ -302,6 +299,7 @@ def check_writable(schema: TableSchema) -> None:
             raise UnsupportedError(f"table option {_PATH_STRATEGY}={strategy} is not supported", rule=_RULE)
     core = CoreOptions(options)
     formats = {core.file_format, core.changelog_file_format}  # raise if unknown
+    formats |= {core.of_level(level).file_format for level in core.levels}
     if any(isinstance(field.type, AtomicType) and field.type.root is TypeRoot.BLOB for field in schema.fields):
         raise UnsupportedError("tables with BLOB columns are not supported for writing", rule=_RULE)
     if core.data_evolution and options.get("vector.file.format", "").strip():

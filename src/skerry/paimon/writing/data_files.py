@@ -195,7 +195,7 @@ class BucketFiles:
         self._written.clear()
 
     def _begin(self) -> _OpenFile:
-        options = self._layout.options
+        options = self._layout.options_of(self._level)
         encoding = self._encoding
         prefix = options.changelog_file_prefix if self._is_changelog else options.data_file_prefix
         suffix = encoding.suffix(with_compression=options.suffix_includes_compression)
@@ -211,7 +211,7 @@ class BucketFiles:
 
     @property
     def _encoding(self) -> FileEncoding:
-        return self._layout.changelog_encoding if self._is_changelog else self._layout.encoding
+        return self._layout.encoding(self._level, is_changelog=self._is_changelog)
 
     def _end(self) -> None:
         assert self._open is not None

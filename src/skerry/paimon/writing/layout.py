@@ -69,6 +69,8 @@ class WriteLayout:
         """
         check_writable(state.schema)
         index_builders(index_settings(state.schema.options), state.schema.fields_by_name)  # or each task would refuse
+        for level in state.options.levels:
+            FileEncoding.from_options(state.options.of_level(level))
         AutomaticTags.of(state.schema.options)  # or commits would fail to create them
         if IcebergStorage.of(state.schema.options, state.location) is not None:
             if state.follower is None:
@@ -90,15 +92,13 @@ class WriteLayout:
         """The locations of the table's files."""
         return self.options.paths(self.location, self.branch)
 
-    @cached_property
-    def encoding(self) -> FileEncoding:
-        """The format of data files."""
-        return FileEncoding.from_options(self.options)
+    def options_of(self, level: int) -> CoreOptions:
+        """The options for the files of a level."""
+        return self.options.of_level(level) if self.has_keys and self.options.levels else self.options
 
-    @cached_property
-    def changelog_encoding(self) -> FileEncoding:
-        """The format of changelog files."""
-        return FileEncoding.from_options(self.options, changelog=True)
+    def encoding(self, level: int, *, is_changelog: bool = False) -> FileEncoding:
+        """The format of data files, or changelog files, of a level."""
+        return FileEncoding.from_options(self.options_of(level), changelog=is_changelog)
 
     @cached_property
     def indexes(self) -> tuple[IndexSettings, ...]:

@@ -44,7 +44,7 @@ def renumbered(layout: WriteLayout, file: WrittenDataFile, shift: int) -> Sequen
 
 def read_own_file(layout: WriteLayout, file: WrittenDataFile) -> pa.Table:
     """The records of a file written with this layout, keys included."""
-    encoding = layout.changelog_encoding if file.is_changelog else layout.encoding
+    encoding = layout.encoding(file.file.level, is_changelog=file.is_changelog)
     stored = layout.file_schema
     try:
         rows = _READ[encoding.file_format](layout.storage, file.location).select(stored.names).cast(stored)
