@@ -358,6 +358,8 @@ def test_large_files_move_and_are_in_the_changelog_all_the_same(tmp_path: Path) 
         table = make(tmp_path / producer, producer, **{"target-file-size": "1 kb", "write-only": "true"})
         table.append(records({i: (f"{i:0100}", 1.0) for i in range(100)}))
         table.append(records({i: (f"{i:0100}", 2.0) for i in range(100, 200)}))
+        files = len(table.files())
         done = table.compact(full=True)
-        assert (done.moved_files, done.added_files) == (16, 0)
+        assert (done.moved_files, done.added_files) == (files, 0)
+        assert files > 2
         assert [(kind, i) for kind, i, _ in of_kinds(table)] == [("+I", i) for i in range(200)]

@@ -89,7 +89,7 @@ def test_records_of_keys_in_every_file_and_in_the_lowest_level(tmp_path: Path, k
     table.delete(" or ".join(f"text = '{held[number]}'" for number in sorted(held)[:3]))
     bucket = bucket_of(table)
     state = table.handle.state
-    lookup = KeyLookup(state, state.arrow_schema)
+    lookup = KeyLookup.of(state)
     asked = [chance.randrange(1100) for _ in range(200)] + sorted(held)[:3]
     columns = [
         pa.array(values, field.type) for values, field in zip(zip(*map(made, asked), strict=True), key, strict=True)
@@ -129,7 +129,7 @@ def test_what_was_read_once_is_not_read_again(tmp_path: Path, monkeypatch: pytes
     table.append(pa.table({"k": range(1000), "text": map(str, range(1000)), "inside": [None] * 1000}, table.schema))
     table.compact(full=True)
     bucket, state = bucket_of(table), table.handle.state
-    lookup = KeyLookup(state, state.arrow_schema)
+    lookup = KeyLookup.of(state)
     wanted, _ = wanted_keys(state.schema, pa.record_batch({"k": [5, 999, 1000]}))
     for _ in itertools.repeat(None, 2):
         found = lookup.find(bucket, wanted)

@@ -264,7 +264,7 @@ class PaimonTable(JobTable):
         from skerry.paimon.reading.lookup import TableLookup
 
         assert isinstance(scan, PaimonScan)
-        self._lookups = self._lookups or TableLookup()
+        self._lookups = self._lookups or TableLookup(scan.state.options.lookup_cache_bytes)
         return self._lookups.rows(scan, keys)
 
     def _changes(

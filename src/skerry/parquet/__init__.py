@@ -29,6 +29,7 @@ from skerry.parquet.metadata import (
     read_footer,
     read_metadata,
 )
+from skerry.parquet.page_index import PagePlaces, decode_pages, read_page_bounds, read_page_places
 from skerry.parquet.pages import DataPage, DictionaryPage, PageHeader, decode_page_header, iter_pages
 from skerry.parquet.plain import decode_plain_byte_array, decode_plain_fixed
 from skerry.parquet.schema import Column, PhysicalType
@@ -46,6 +47,7 @@ __all__ = [
     "FileMetadata",
     "PageBuffer",
     "PageHeader",
+    "PagePlaces",
     "PageType",
     "PhysicalType",
     "RowGroup",
@@ -55,6 +57,7 @@ __all__ = [
     "decode_column_pages",
     "decode_metadata",
     "decode_page_header",
+    "decode_pages",
     "decode_plain_byte_array",
     "decode_plain_fixed",
     "is_encrypted",
@@ -62,5 +65,7 @@ __all__ = [
     "read_arrow_metadata",
     "read_footer",
     "read_metadata",
+    "read_page_bounds",
+    "read_page_places",
     "shapes_annotation",
 ]

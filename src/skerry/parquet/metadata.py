@@ -104,6 +104,8 @@ class ColumnChunk:
         dictionary_offset: Where the dictionary page's header starts; None if the footer names no dictionary page.
         data_offset: Where the first data page's header starts.
         hides_compression: Whether DATA_PAGE_V2 headers say that values are not compressed though they are.
+        offset_index: Offset and size of its offset index in the file; None if there is none.
+        column_index: Those of its column index.
     """
 
     column: Column
@@ -118,6 +120,8 @@ class ColumnChunk:
     dictionary_offset: int | None
     data_offset: int
     hides_compression: bool = False
+    offset_index: tuple[int, int] | None = None
+    column_index: tuple[int, int] | None = None
 
     @property
     def is_dictionary_encoded(self) -> bool:
@@ -403,7 +407,20 @@ def _decode_chunk(chunk: Struct, column: Column, row_count: int, data_end: int) 
         uncompressed_size_bytes=meta.integer(6, "total_uncompressed_size"),
         dictionary_offset=dictionary_offset,
         data_offset=data_offset,
+        offset_index=_index_place(chunk, 4, "offset_index", data_end),
+        column_index=_index_place(chunk, 6, "column_index", data_end),
     )
+
+
+def _index_place(chunk: Struct, field: int, name: str, data_end: int) -> tuple[int, int] | None:
+    """Offset and size of a part of the page index. Spec: Parquet spec, parquet.thrift, `ColumnChunk`."""
+    offset = chunk.optional_integer(field, f"{name}_offset")
+    size = chunk.optional_integer(field + 1, f"{name}_length", maximum=2**31 - 1)
+    if not offset or not size:
+        return None
+    if offset + size > data_end:
+        raise chunk.error(f"puts its {name} at bytes {offset} to {offset + size}, the file has data to {data_end}")
+    return offset, size
 
 
 def _data_page_encodings(meta: Struct) -> frozenset[int] | None:

@@ -351,7 +351,7 @@ def _merge_of(state: PaimonState, splits: FileSplits, task: BucketTask) -> FullM
     if not task.older:
         return LookupMerge(state, unit.output_level)
     older = FilesWithKeys.of(state.schema, splits, task.older)
-    return LookupMerge(state, unit.output_level, older, KeyLookup(state, state.arrow_schema))
+    return LookupMerge(state, unit.output_level, older, KeyLookup.of(state))
 
 
 def _kept(records: Records, unit: CompactionUnit, expiry: RecordExpiry | None) -> Records:

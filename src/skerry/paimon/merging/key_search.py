@@ -30,6 +30,11 @@ def search_keys(keys: OrderKeys, wanted: OrderKeys, *, after: bool = False) -> t
         int64[wanted]: the first row of `keys` that is not below each, or with `after` the first one above it; and
         bool[wanted]: whether that row is equal.
     """
+    if keys.is_exact:
+        places = np.searchsorted(keys.words, wanted.words, side="right" if after else "left")
+        if not len(keys):
+            return places, np.zeros(len(wanted), np.bool_)
+        return places, (places < len(keys)) & (keys.words[np.minimum(places, len(keys) - 1)] == wanted.words)
     places, equal = np.empty(len(wanted), np.int64), np.zeros(len(wanted), np.uint8)
     of_wanted = (wanted.words, wanted.data, wanted.offsets)
     _search(keys.words, keys.data, keys.offsets, *of_wanted, int(after), places, equal)

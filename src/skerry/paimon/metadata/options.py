@@ -219,11 +219,8 @@ class CoreOptions(OptionTexts):
     @property
     def batch_reads_skip_level_0(self) -> bool:
         """Whether files of level 0 are invisible until they are compacted (primary-key tables)."""
-        return (
-            not self.deletion_vectors_merge_on_read
-            if self.deletion_vectors
-            else self.merge_engine is MergeEngine.FIRST_ROW
-        )
+        by_vectors = self.deletion_vectors and not self.deletion_vectors_merge_on_read
+        return by_vectors or self.merge_engine is MergeEngine.FIRST_ROW
 
     @property
     def compacts_by_lookup(self) -> bool:
@@ -234,6 +231,11 @@ class CoreOptions(OptionTexts):
             or self.deletion_vectors
             or self._bool("force-lookup", False)
         )
+
+    @property
+    def lookup_cache_bytes(self) -> int:
+        """How much of what look-ups have decoded is kept in memory."""
+        return self._size("lookup.cache-max-memory-size", 256 * _MEBIBYTE)
 
     @property
     def file_index_read(self) -> bool:

@@ -5,12 +5,14 @@ Spec: docs/formats/paimon.md § 8.6, § 9.3.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from skerry.errors import FormatError
@@ -18,10 +20,11 @@ from skerry.paimon.merging import OrderKeys, encode_order_keys, search_keys
 from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.planning.deletion_positions import Positions, deleted_positions
 from skerry.paimon.planning.splits import SplitFile
-from skerry.paimon.reading.data_files import DataFile, open_data_file
+from skerry.paimon.reading.data_files import KIND, DataFile, open_data_file
+from skerry.paimon.reading.pieces import ADDED
 from skerry.paimon.values.binary_reading import decode_rows
-from skerry.table.files.row_access import RowAccess
-from skerry.table.predicate import Column
+from skerry.table.files.row_access import RowAccess, row_access
+from skerry.table.predicate import Column, evaluate
 from skerry.table.rows.schema import field_id
 from skerry.table.work.read_ahead import SharedCache
 
@@ -29,6 +32,7 @@ __all__ = ["FileRows", "WantedKeys"]
 
 _FOOTER_BYTES: Final = 1 << 16
 _KEYS: Final = "keys"
+_BLOCKS_AT_ONCE: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +105,11 @@ class FileRows:
             NotFoundError: It is missing.
         """
         access = self._access(file, self._key_schema)
-        lows, highs = self._candidates(access, wanted)
+        lows, highs = self._candidates(file, access, wanted)
         keys, positions = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-        for block in np.flatnonzero(lows < highs).tolist():
+        blocks = np.flatnonzero(lows < highs)
+        for block, stored in zip(blocks.tolist(), self._keys(file, access, blocks), strict=True):
             low, high = int(lows[block]), int(highs[block])
-            stored = self._keys(file, access, block)
             places, is_equal = search_keys(stored, wanted.keys.slice(low, high))
             keys.append(low + np.flatnonzero(is_equal))
             positions.append(int(access.edges[block]) + places[is_equal])
@@ -126,14 +130,28 @@ class FileRows:
             schema: Columns of the table, and system columns.
             rows: int64[n] Their positions, in any order.
         """
-        opened = self._open(file, schema)
         order = np.argsort(rows, kind="stable")
-        batch = opened.converted(self._access(file, schema).take(rows[order]))
+        batch = self._taken(file, schema, rows[order])
         if (order[1:] < order[:-1]).any():
             back = np.empty(len(order), np.int64)
             back[order] = np.arange(len(order))
             batch = batch.take(pa.array(back))
         return batch
+
+    def _taken(self, file: SplitFile, schema: pa.Schema, rows: Positions) -> pa.RecordBatch:
+        """Rows in ascending order; nested columns, which are not read page by page, apart from the others."""
+        columns: dict[str, pa.Array] = {}
+        for is_nested in (False, True):
+            part = pa.schema([column for column in schema if pa.types.is_nested(column.type) is is_nested])
+            if len(part):
+                batch = self._open(file, part).converted(self._access(file, part).take(rows))
+                columns |= dict(zip(part.names, batch.columns, strict=True))
+        return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
+
+    def only_adds(self, file: SplitFile) -> bool:
+        """Whether statistics in a file show that it has no records of kind -U and -D."""
+        opened = self._open(file, pa.schema([KIND]))
+        return bool(evaluate(ADDED, opened.metrics, len(opened.parts)).must.all())
 
     def deleted(self, file: SplitFile) -> Positions:
         """int64[n] The positions of a file's deleted rows, ascending."""
@@ -152,7 +170,8 @@ class FileRows:
         return self.cache.get(("file", *self._identity(file, schema)), opened, lambda _: _FOOTER_BYTES)
 
     def _access(self, file: SplitFile, schema: pa.Schema) -> RowAccess:
-        return RowAccess(self._open(file, schema).stored, ("rows", *self._identity(file, schema)), self.cache)
+        stored = self._open(file, schema).stored
+        return row_access(stored, file.location, self._identity(file, schema), self.cache)
 
     def _identity(self, file: SplitFile, schema: pa.Schema) -> tuple[object, ...]:
         """What distinguishes columns of a file from others."""
@@ -172,36 +191,72 @@ class FileRows:
         table = self.state.arrow_schema
         return pa.schema([table.field(name) for name in self.state.schema.trimmed_primary_keys])
 
-    def _candidates(self, access: RowAccess, wanted: WantedKeys) -> tuple[Positions, Positions]:
+    def _candidates(self, file: SplitFile, access: RowAccess, wanted: WantedKeys) -> tuple[Positions, Positions]:
         """int64[blocks]: the first key that each block can hold, and the one after the last."""
         count = len(access.edges) - 1
         lows, highs = np.zeros(count, np.int64), np.full(count, len(wanted), np.int64)
+        known, lower, upper = self.cache.get(
+            ("bounds", file.location, self.state.schema.id),
+            partial(self._bounds, access),
+            lambda bounds: int(bounds[0].nbytes + bounds[1].size_bytes + bounds[2].size_bytes),
+        )
+        lows[known], _ = search_keys(wanted.leading, lower)
+        highs[known], _ = search_keys(wanted.leading, upper, after=True)
+        return lows, highs
+
+    def _bounds(self, access: RowAccess) -> tuple[Positions, OrderKeys, OrderKeys]:
+        """The blocks with known bounds of the first key column, and these."""
         leading = self._key_schema.field(0)
         bounds = access.bounds(Column(field_id(leading), (leading.name,), leading.type))
         if bounds is None:
-            return lows, highs
-        known = np.flatnonzero(np.asarray(bounds.lower.is_valid()) & np.asarray(bounds.upper.is_valid()))
-        if len(known):
-            lower, upper = (side.take(pa.array(known)).cast(leading.type) for side in (bounds.lower, bounds.upper))
-            lows[known], _ = search_keys(wanted.leading, encode_order_keys([lower], [False]))
-            highs[known], _ = search_keys(wanted.leading, encode_order_keys([upper], [False]), after=True)
-        return lows, highs
+            bounds = pa.nulls(0, leading.type), pa.nulls(0, leading.type)
+        known = np.flatnonzero(np.logical_and(*(np.asarray(side.is_valid()) for side in bounds)))
+        type_ = pa.binary() if pa.types.is_string(leading.type) else leading.type
+        lower, upper = (encode_order_keys([side.take(pa.array(known)).cast(type_)], [False]) for side in bounds)
+        return known, lower.compact(), upper.compact()
 
-    def _keys(self, file: SplitFile, access: RowAccess, block: int) -> OrderKeys:
-        """The keys of a block."""
+    def _keys(self, file: SplitFile, access: RowAccess, blocks: Positions) -> Iterator[OrderKeys]:
+        """The keys of blocks; those that are not known are decoded many at a time."""
+        missing = np.array([self.cache.known(self._key_name(file, block)) is None for block in blocks.tolist()], bool)
+        start = 0
+        while start < len(blocks):
+            stop = start + 1
+            while (
+                stop < min(len(blocks), start + _BLOCKS_AT_ONCE) and missing[start] and _follows(blocks, missing, stop)
+            ):
+                stop += 1
+            run = blocks[start:stop]
+            decoded = self._decoded(file, access, run) if missing[start] else [None] * len(run)
+            for block, keys in zip(run.tolist(), decoded, strict=True):
+                yield self.cache.get(
+                    self._key_name(file, block),
+                    partial(self._computed, file, access, block, keys),
+                    lambda found: found.size_bytes,
+                )
+            start = stop
 
-        def decoded() -> OrderKeys:
-            start, stop = int(access.edges[block]), int(access.edges[block + 1])
-            batch = self._open(file, self._key_schema).converted(access.slice(start, stop))
-            columns = [batch.column(name) for name in self._key_schema.names]
-            for name, column in zip(self._key_schema.names, columns, strict=True):
-                if column.null_count:
-                    raise FormatError(
-                        f"a record has a null in key column {name!r}",
-                        location=file.location,
-                        rule="docs/formats/paimon.md § 8.5",
-                    )
-            return encode_order_keys(columns, [False] * len(columns)).compact()
+    def _computed(self, file: SplitFile, access: RowAccess, block: int, keys: OrderKeys | None) -> OrderKeys:
+        return keys if keys is not None else self._decoded(file, access, np.array([block]))[0]
 
-        key = (_KEYS, file.location, self.state.schema.id, block)
-        return self.cache.get(key, decoded, lambda keys: keys.size_bytes)
+    def _key_name(self, file: SplitFile, block: int) -> tuple[object, ...]:
+        return _KEYS, file.location, self.state.schema.id, block
+
+    def _decoded(self, file: SplitFile, access: RowAccess, blocks: Positions) -> list[OrderKeys]:
+        """The keys of consecutive blocks."""
+        edges = access.edges[blocks[0] : blocks[-1] + 2]
+        batch = self._open(file, self._key_schema).converted(access.slice(int(edges[0]), int(edges[-1])))
+        columns = [batch.column(name) for name in self._key_schema.names]
+        for name, column in zip(self._key_schema.names, columns, strict=True):
+            if column.null_count:
+                raise FormatError(
+                    f"a record has a null in key column {name!r}",
+                    location=file.location,
+                    rule="docs/formats/paimon.md § 8.5",
+                )
+        keys = encode_order_keys(columns, [False] * len(columns))
+        return [keys.slice(start, stop).compact() for start, stop in itertools.pairwise((edges - edges[0]).tolist())]
+
+
+def _follows(blocks: Positions, missing: npt.NDArray[np.bool_], place: int) -> bool:
+    """Whether a block is missing, too, and comes after the one before."""
+    return bool(missing[place] and blocks[place] == blocks[place - 1] + 1)

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from skerry.paimon.manifests.manifest import ManifestEntry
@@ -26,10 +26,7 @@ from skerry.paimon.reading.rows import as_records
 from skerry.paimon.values.binary_reading import decode_rows
 from skerry.table.work.read_ahead import SharedCache
 
-__all__ = ["LOOKUP_CACHE_BYTES", "BucketFiles", "FoundRows", "KeyLookup", "encode_file_keys", "wanted_keys"]
-
-LOOKUP_CACHE_BYTES: Final = 256 << 20
-"""How much of what look-ups decode is kept, unless a caller says otherwise."""
+__all__ = ["BucketFiles", "FoundRows", "KeyLookup", "encode_file_keys", "wanted_keys"]
 
 
 def wanted_keys(schema: TableSchema, rows: pa.RecordBatch) -> tuple[WantedKeys, Positions]:
@@ -116,6 +113,10 @@ class FoundRows:
     def __len__(self) -> int:
         return len(self.keys)
 
+    def only(self, chosen: npt.NDArray[np.bool_]) -> FoundRows:
+        """Some of the records."""
+        return FoundRows(self.keys[chosen], self.files[chosen], self.positions[chosen])
+
     @classmethod
     def concat(cls, parts: Sequence[FoundRows]) -> FoundRows:
         """Concatenate records found in files of the same bucket."""
@@ -147,7 +148,12 @@ class KeyLookup:
 
     state: PaimonState
     columns: pa.Schema
-    cache: SharedCache = field(default_factory=lambda: SharedCache(LOOKUP_CACHE_BYTES), repr=False)
+    cache: SharedCache = field(repr=False)
+
+    @classmethod
+    def of(cls, state: PaimonState) -> KeyLookup:
+        """A look-up of all columns with a cache of its own."""
+        return cls(state, state.arrow_schema, SharedCache(state.options.lookup_cache_bytes))
 
     def find(self, bucket: BucketFiles, wanted: WantedKeys, *, files: Sequence[int] | None = None) -> FoundRows:
         """Find all records of keys.
@@ -221,7 +227,27 @@ class KeyLookup:
         Raises:
             SkerryError: As `find`.
         """
-        schema = pa.schema([*self.columns, *SYSTEM_COLUMNS])
+        return as_records(self.values(bucket, found, pa.schema([*self.columns, *SYSTEM_COLUMNS])))
+
+    def only_adds(self, bucket: BucketFiles) -> npt.NDArray[np.bool_]:
+        """bool[files] Which files have no records of kind -U and -D, as far as statistics in them show."""
+        rows = self._rows(bucket.partition)
+        return np.array([rows.only_adds(file) for file in bucket.files], np.bool_)
+
+    def values(self, bucket: BucketFiles, found: FoundRows, schema: pa.Schema) -> pa.RecordBatch:
+        """Read columns of records that were found.
+
+        Args:
+            bucket: The files in which they were found.
+            found: The records.
+            schema: Columns of the table, and system columns.
+
+        Returns:
+            The columns, in the order of `found`.
+
+        Raises:
+            SkerryError: As `find`.
+        """
         rows = self._rows(bucket.partition)
         parts, order = [pa.RecordBatch.from_pylist([], schema=schema)], [np.zeros(0, np.int64)]
         for number in np.unique(found.files).tolist():
@@ -233,7 +259,7 @@ class KeyLookup:
             back = np.empty(len(places), np.int64)
             back[places] = np.arange(len(places))
             together = together.take(pa.array(back))
-        return as_records(together)
+        return together
 
     def _rows(self, partition: bytes) -> FileRows:
         found = self._by_partition.get(partition)

@@ -9,6 +9,7 @@ Spec: docs/formats/paimon.md § 7, § 9.4, § 9.5, § 10.1.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, TypeAlias
 
@@ -27,7 +28,13 @@ from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.planning.deletion_positions import Positions
 from skerry.paimon.planning.entry_columns import same_type
 from skerry.paimon.planning.planned_splits import PlannedSplits
-from skerry.paimon.reading.key_lookup import LOOKUP_CACHE_BYTES, BucketFiles, KeyLookup, encode_file_keys, wanted_keys
+from skerry.paimon.reading.key_lookup import (
+    BucketFiles,
+    FoundRows,
+    KeyLookup,
+    encode_file_keys,
+    wanted_keys,
+)
 from skerry.paimon.reading.rows import SplitReader
 from skerry.paimon.reading.scan import PaimonScan
 from skerry.paimon.values.binary_row import encode_rows
@@ -50,7 +57,7 @@ class TableLookup:
         cache_bytes: How much of what was decoded is kept.
     """
 
-    def __init__(self, cache_bytes: int = LOOKUP_CACHE_BYTES) -> None:
+    def __init__(self, cache_bytes: int) -> None:
         self._cache = SharedCache(cache_bytes)
         self._known: tuple[str, tuple[_SnapshotFiles, ...]] = ("", ())
 
@@ -132,6 +139,35 @@ def _as_tuple(key: Any, names: list[str]) -> tuple[Any, ...]:
     return values
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Found:
+    """Rows that were found.
+
+    Args:
+        keys: int64[n] The key of each, part by part.
+        values: Their values.
+    """
+
+    keys: list[Positions]
+    values: list[pa.RecordBatch]
+
+    def add(self, keys: Positions, values: pa.RecordBatch) -> None:
+        """Add a part."""
+        self.keys.append(keys)
+        self.values.append(values)
+
+
+def _row_values(
+    lookup: KeyLookup, bucket: BucketFiles, found: FoundRows, asked: pa.RecordBatch, schema: pa.Schema
+) -> pa.RecordBatch:
+    """The values of rows, those of the key from what was asked for; 0.0 and -0.0 are one key, and are read."""
+    known = [name for name in asked.schema.names if not pa.types.is_floating(asked.schema.field(name).type)]
+    unknown = pa.schema([column for column in schema if column.name not in known])
+    values = lookup.values(bucket, found, unknown) if len(unknown) else asked
+    columns = [(asked if column.name in known else values).column(column.name) for column in schema]
+    return pa.RecordBatch.from_arrays(columns, schema=schema) if columns else asked.select([])
+
+
 class _SnapshotFiles:
     """The files of one snapshot of a branch, by bucket.
 
@@ -168,23 +204,33 @@ class _SnapshotFiles:
             int64[n]: which of the keys have a row; and the rows, with at least the columns of the reader.
         """
         lookup = KeyLookup(self._state, reader.merge_columns, cache)
-        schema = self._state.schema
         asked_rows, asked_keys = [_NO_ROWS], [_NO_ROWS]
-        parts, keys, levels = [], [], []
+        alone = _Found([_NO_ROWS], [pa.RecordBatch.from_pylist([], schema=reader.read_schema)])
+        several: list[tuple[Positions, Records, Positions]] = []
         count = 0
         for bucket, rows in self._routes(asked, cache):
-            wanted, places = wanted_keys(schema, asked.take(pa.array(rows)))
+            part = asked.take(pa.array(rows))
+            wanted, places = wanted_keys(self._state.schema, part)
             found = lookup.find(bucket, wanted)
-            if len(found):
-                parts.append(lookup.records(bucket, found))
-                keys.append(count + found.keys)
-                levels.append(np.array([file.level for file in bucket.files], np.int64)[found.files])
+            is_row = lookup.only_adds(bucket)[found.files] & (np.bincount(found.keys, minlength=1)[found.keys] == 1)
+            singles, rest = found.only(is_row), found.only(~is_row)
+            if len(singles):
+                first = np.empty(len(wanted), np.int64)
+                first[places[::-1]] = np.arange(len(places))[::-1]
+                known = part.take(pa.array(first[singles.keys]))
+                alone.add(count + singles.keys, _row_values(lookup, bucket, singles, known, reader.read_schema))
+            if len(rest):
+                levels = np.array([file.level for file in bucket.files], np.int64)[rest.files]
+                several.append((count + rest.keys, lookup.records(bucket, rest), levels))
             asked_rows.append(rows)
             asked_keys.append(count + places)
             count += len(wanted)
-        if not parts:
-            return _NO_ROWS, pa.RecordBatch.from_pylist([], schema=reader.merge_columns)
-        of_key, values = _merged(schema, Records.concat(parts), np.concatenate(keys), np.concatenate(levels))
+        if several:
+            keys, records, levels_of = zip(*several, strict=True)
+            together = Records.concat(records)
+            of_key, values = _merged(self._state.schema, together, np.concatenate(keys), np.concatenate(levels_of))
+            alone.add(of_key, values.select(reader.read_schema.names))
+        of_key, values = np.concatenate(alone.keys), pa.concat_batches(alone.values)
         row_of = np.full(count, -1, np.int64)
         row_of[of_key] = np.arange(len(of_key))
         chosen = row_of[np.concatenate(asked_keys)]

@@ -39,7 +39,7 @@ from skerry.table.rows.metadata_columns import is_metadata_column
 from skerry.table.rows.schema import field_id
 from skerry.table.work.read_ahead import SharedCache
 
-__all__ = ["OpenRun", "OpenSection", "Piece", "PieceOpener", "RawPart", "Unit", "on_positions", "units_of"]
+__all__ = ["ADDED", "OpenRun", "OpenSection", "Piece", "PieceOpener", "RawPart", "Unit", "on_positions", "units_of"]
 
 
 _MIN_PIECE_BYTES: Final = 1 << 16
@@ -49,7 +49,8 @@ _PROBED_RECORDS: Final = 1 << 17
 """Sections of more records are sampled to estimate their memory: files record only the size of encoded values."""
 _PROBE_ROWS: Final = 1 << 10
 _KIND_COLUMN: Final = Column(field_id(KIND), (KIND.name,), pa.int32())
-_ADDED: Final = In(_KIND_COLUMN, (RowKind.INSERT.value, RowKind.UPDATE_AFTER.value))
+ADDED: Final = In(_KIND_COLUMN, (RowKind.INSERT.value, RowKind.UPDATE_AFTER.value))
+"""Records that add a row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +211,7 @@ class PieceOpener:
         count = len(opened.parts)
         condition = self._on_positions if file.matches_all else self.predicate
         verdict = evaluate(condition, partial(_metrics, opened), count)
-        adds = evaluate(_ADDED, opened.metrics, count).must if self.state.schema.primary_keys else np.full(count, True)
+        adds = evaluate(ADDED, opened.metrics, count).must if self.state.schema.primary_keys else np.full(count, True)
         for part in opened.parts:
             start, end = np.searchsorted(deleted, [part.first_row, part.first_row + part.row_count])
             if verdict.may[part.index] and end - start < part.row_count:

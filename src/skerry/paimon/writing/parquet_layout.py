@@ -51,6 +51,7 @@ class PaimonParquetOutput(ParquetOutput):
             use_dictionary=[leaf.path for leaf in leaves if _has_dictionary(leaf)],
             store_decimal_as_integer=True,
             use_deprecated_int96_timestamps=nanoseconds,
+            write_page_index=SEQUENCE_NUMBER in schema.names,  # keys are looked up in these files
             **options,
         )
 

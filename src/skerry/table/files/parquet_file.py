@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import pyarrow.parquet as pq
 
 from skerry.encryption import KeyMetadata
 from skerry.errors import UnsupportedError
-from skerry.parquet import FileMetadata, decode_metadata, is_encrypted, read_arrow_metadata, read_footer
+from skerry.parquet import FileMetadata, decode_metadata, is_encrypted, read_arrow_metadata, read_footer, read_metadata
 from skerry.storage import Storage
 from skerry.table.files.evolution import (
     NameMapping,
@@ -32,9 +33,10 @@ from skerry.table.files.stored_file import Part, reading, without_columns
 from skerry.table.files.variant_statistics import chunk_bounds, empty_values, shredded_leaves, typed_values
 from skerry.table.predicate import Column, FieldMetrics
 from skerry.table.predicate.arrow import arrow_storage
+from skerry.table.rows.schema import field_id
 from skerry.wkb import WkbType
 
-__all__ = ["open_parquet"]
+__all__ = ["ParquetFile", "open_parquet"]
 
 _STREAM_FACTOR = 16
 _STREAM_BYTES = 1 << 18
@@ -43,7 +45,7 @@ _TRAILER_BYTES = 8  # length of the footer, and magic
 
 def open_parquet(
     storage: Storage, location: str, wanted: pa.Schema, names: NameMapping | None, key: KeyMetadata | None = None
-) -> _ParquetFile:
+) -> ParquetFile:
     """Read a file's footer.
 
     Args:
@@ -86,7 +88,7 @@ def open_parquet(
         units = plan_units(metadata.schema, matched)
         if units.nanoseconds and decryption is not None:
             raise UnsupportedError("timestamps of type INT96 are not read from encrypted files", location=location)
-        return _ParquetFile(
+        return ParquetFile(
             location=location,
             source=source,
             decryption=decryption,
@@ -140,7 +142,7 @@ def _offset(group: pq.RowGroupMetaData) -> int:
 
 
 @dataclass(frozen=True)
-class _ParquetFile:
+class ParquetFile:
     """A file whose footer has been read.
 
     Args:
@@ -175,9 +177,26 @@ class _ParquetFile:
 
     @property
     def row_count(self) -> int:
+        """See `StoredFile`, as do the following."""
         return int(self.metadata.num_rows)
 
+    @cached_property
+    def layout(self) -> FileMetadata:
+        """Where its column chunks are; read when it is first asked for."""
+        return read_metadata(self.storage, self.location)
+
+    @cached_property
+    def paged_columns(self) -> tuple[tuple[int, pa.Field], ...] | None:
+        """The requested columns, each with its position among the primitive ones, if all can be read page by page."""
+        paths = [path for found in self.units.paths.values() for path in found]
+        fields = [field for field in self.schema if field.name in paths]
+        is_plain = self.decryption is None and not self.units.nanoseconds and not self.dictionaries
+        if not is_plain or len(fields) < len(paths) or not all(_is_paged(field.type) for field in fields):
+            return None
+        return tuple((self.positions[field_id(field)], field) for field in fields)
+
     def metrics(self, column: Column) -> FieldMetrics | None:
+        """The statistics of a column in each row group."""
         if column.inside is not None:
             return self._metrics_inside(column)
         position = self.positions.get(column.field_id)
@@ -202,6 +221,7 @@ class _ParquetFile:
         return FieldMetrics(lower, upper, unknown, nans, unknown)
 
     def batches(self, part: Part, batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """Read the requested columns of a row group."""
         if not self.units.paths:
             yield from without_columns(part.row_count, batch_rows)
             return
@@ -233,6 +253,12 @@ class _ParquetFile:
             batch_size=batch_rows, row_groups=[part.index], columns=list(paths), use_threads=False
         )
         return batches
+
+
+def _is_paged(type_: pa.DataType) -> bool:
+    """Whether pages of a column of a type are decoded by themselves."""
+    others = (pa.types.is_nested, pa.types.is_time, pa.types.is_float16, pa.types.is_dictionary)
+    return not isinstance(type_, pa.BaseExtensionType) and not any(is_type(type_) for is_type in others)
 
 
 def _side_by_side(batches: tuple[pa.RecordBatch, ...]) -> pa.RecordBatch:

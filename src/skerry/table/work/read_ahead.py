@@ -114,6 +114,14 @@ class SharedCache:
         self._weights: dict[Hashable, int] = {}
         self._lock = threading.Lock()
 
+    def known(self, key: Hashable) -> Any:
+        """The result for a key, if it is there and computed; else None."""
+        with self._lock:
+            if key not in self._weights:
+                return None
+            self._results.move_to_end(key)
+            return self._results[key].result()
+
     def get(self, key: Hashable, compute: Callable[[], _Result], weight: Callable[[_Result], int]) -> _Result:
         """The result for a key, computed if necessary.
 
@@ -147,12 +155,16 @@ class SharedCache:
         return computed
 
     def _shrink(self, newest: Hashable) -> None:
-        for key in list(self._results) if self._load > self._capacity else ():
+        leaving, load = [], self._load
+        for key in self._results:
+            if load <= self._capacity:
+                break
             if key in self._weights and key != newest:
-                del self._results[key]
-                self._load -= self._weights.pop(key)
-            if self._load <= self._capacity:
-                return
+                leaving.append(key)
+                load -= self._weights[key]
+        for key in leaving:
+            del self._results[key], self._weights[key]
+        self._load = load
 
 
 def default_threads() -> int:
