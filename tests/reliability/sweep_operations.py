@@ -243,6 +243,16 @@ def _iceberg(name: str, act: Callable[[Any], Any], more: Any = None, **propertie
     return Operation(name, "iceberg", _prepared("iceberg", more, **properties), _on_table(act))
 
 
+_LOOKUP = {"changelog-producer": "lookup"}
+_FULL = {"changelog-producer": "full-compaction"}
+
+
+def _keyed(
+    name: str, act: Callable[[Any], Any], more: Any = None, *, in_steps: bool = False, **properties: str
+) -> Operation:
+    return Operation(name, "keyed", _prepared("keyed", more, **properties), _on_table(act), in_steps=in_steps)
+
+
 def _copy(catalog: Any, place: Place) -> None:
     catalog.load_table(TABLE).copy_to(name="d.copy")
 
@@ -360,6 +370,16 @@ def _operations() -> list[Operation]:
         *_both("delete", _delete),
         *_both("upsert", lambda table: table.upsert(rows(5, 25, v=1), on=["id"])),
         *_both("compact", lambda table: table.compact(full=True)),
+        _keyed("compact-lookup", lambda table: table.compact(), **_LOOKUP, **{"write-only": "true"}),
+        _keyed("compact-full-changelog", lambda table: table.compact(full=True), **_FULL),
+        _keyed(
+            "expire_snapshots-changelogs",
+            lambda table: table.expire_snapshots(),
+            lambda catalog, table, place: [table.append(rows(n, n + 5, v=n)) for n in range(6)],
+            in_steps=True,
+            **_LOOKUP,
+            **{"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "2", "changelog.num-retained.max": "9"},
+        ),
         *_both("analyze", lambda table: table.analyze(full=True)),
         *_both(
             "expire_snapshots",
