@@ -1,7 +1,8 @@
 """Processes that commit to one table at once, some of them killed: nothing acknowledged is lost, nothing half there.
 
 Every worker writes down what it is about to commit and, once `append` has returned, that it was acknowledged. A delay
-between the check for the next snapshot and its creation makes races certain.
+between the check for the next snapshot and its creation makes races certain. Tables with a primary key are compacted by
+every worker too; one of them has a changelog, which must tell of each row once, another one deletion vectors.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections import Counter
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from paimon_peers import JavaPaimon, PyPaimon
 
@@ -106,17 +108,22 @@ def torture(
     return acknowledged, open_ended
 
 
+KINDS = {
+    "append": {},
+    "primary key": {"bucket": "2"},
+    "changelog": {"bucket": "2", "changelog-producer": "lookup"},
+    "vectors": {"bucket": "2", "deletion-vectors.enabled": "true"},
+}
+
+
 @pytest.mark.spark
-@pytest.mark.parametrize("keyed", [False, True], ids=["append", "primary key"])
-def test_torture(tmp_path: Path, pypaimon: PyPaimon, java_paimon: JavaPaimon, keyed: bool) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_torture(tmp_path: Path, pypaimon: PyPaimon, java_paimon: JavaPaimon, kind: str) -> None:
     location = tmp_path / "table"
-    properties = {"commit.max-retries": "1000", "commit.max-retry-wait": "1 s"}
-    if keyed:
-        PaimonTable.create(
-            Storage(), str(location), SCHEMA, primary_key=["id"], properties={**properties, "bucket": "2"}
-        )
-    else:
-        PaimonTable.create(Storage(), str(location), SCHEMA, properties=properties)
+    keyed = kind != "append"
+    properties = {"commit.max-retries": "1000", "commit.max-retry-wait": "1 s", **KINDS[kind]}
+    key = ["id"] if keyed else []
+    PaimonTable.create(Storage(), str(location), SCHEMA, primary_key=key, properties=properties)
 
     # every commit of a primary-key table may compact as well: those take several times as long
     commits = 50 if TORTURE else 8 if keyed else 16
@@ -125,6 +132,12 @@ def test_torture(tmp_path: Path, pypaimon: PyPaimon, java_paimon: JavaPaimon, ke
     table = PaimonTable.open(Storage(), str(location))
     ids = snapshot_ids(Storage(), table.handle.state.paths)
     assert ids == list(range(1, len(ids) + 1))
+    if kind == "vectors":  # readers see what compaction has looked up
+        table.compact()
+    if kind == "changelog":
+        table.compact()
+        told = Counter(table.changes().to_arrow().filter(pc.field("_change_type") == "INSERT")["id"].to_pylist())
+        assert told == Counter(table.scan().to_arrow()["id"].to_pylist())
     ours = table.scan().to_arrow()
     found = Counter(ours.column("id").to_pylist())
     assert all(found[row] == 1 for batch in acknowledged for row in batch)
