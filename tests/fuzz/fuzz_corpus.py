@@ -60,8 +60,11 @@ from skerry.paimon.metadata.paths import TablePaths
 from skerry.paimon.metadata.schema import decode_schema
 from skerry.paimon.metadata.snapshot import decode_snapshot
 from skerry.paimon.metadata.tags import decode_tag
+from skerry.paimon.planning.splits import SplitFile
+from skerry.paimon.reading.blob_columns import BlobColumn
 from skerry.paimon.values.binary_reading import decode_rows
 from skerry.paimon.values.binary_row import encode_rows
+from skerry.paimon.values.blob_layout import BlobDescriptor
 from skerry.paimon.values.types import decode_type
 from skerry.puffin.deletion_vector import decode_deletion_vector, encode_deletion_vector
 from skerry.storage import Storage
@@ -116,6 +119,8 @@ NAMES = (
     "manifest-cache",
     "orc",
     "paimon-binary-row",
+    "paimon-blob-descriptor",
+    "paimon-blob-file",
     "paimon-changelog",
     "paimon-consumer",
     "paimon-hash-index",
@@ -791,6 +796,7 @@ def _paimon_indexes(folder: Path) -> Iterator[Kind]:
     entry = IndexManifestEntry(b"", 0, "HASH", "hash", 400, 100)
     read_index = _in_file(folder / "hash", lambda path: read_hashes(_STORAGE, path, entry).tolist())
     yield Kind("paimon-hash-index", [hashes], read_index)
+    yield from _blobs(folder)
     for kind, samples in _indexes().items():
 
         def read(data: bytes, index: int, samples: Any = samples) -> Any:
@@ -809,6 +815,25 @@ def _paimon_indexes(folder: Path) -> Iterator[Kind]:
 
         yield Kind(f"paimon-index-{kind}", [data for data, *_ in samples], read, share=150)
     yield _binary_rows()
+
+
+def _blobs(folder: Path) -> Iterator[Kind]:
+    """BLOB files, read as bytes, and descriptors."""
+    schema = pa.schema([("id", pa.int64()), ("b", pa.large_binary())])
+    options = {"row-tracking.enabled": "true", "data-evolution.enabled": "true", "blob-field": "b"}
+    table = skerry.connect(folder / "blobs").create_table("b.t", schema, format="paimon", properties=options)
+    table.append(pa.table({"id": range(6), "b": [b"a" * 300, None, b"", b"b", None, bytes(40)]}, schema=schema))
+    (blob,) = (folder / "blobs").rglob("*.blob")
+    row_count = 6
+
+    def read(path: str) -> Any:
+        file = SplitFile(path, "blob", os.path.getsize(path), row_count, 0, first_row_id=0, write_cols=("b",))
+        column = BlobColumn.open(_STORAGE, [file], 0, row_count, as_descriptors=False)
+        return [value for batch in column.batches(0, row_count, 4) for value in batch.to_pylist()]
+
+    yield Kind("paimon-blob-file", [blob.read_bytes()], _in_file(folder / "blob", read), is_protected=True, share=150)
+    descriptor = BlobDescriptor("file:///lake/t/bucket-0/data-1.blob", 4, 300)
+    yield Kind("paimon-blob-descriptor", [descriptor.encode()], lambda data, _: BlobDescriptor.decode(data).offset)
 
 
 def _indexes() -> dict[str, list[tuple[bytes, Any, pa.DataType, Any, int]]]:

@@ -15,9 +15,9 @@ import pyarrow as pa
 import pytest
 
 import skerry
-from skerry.errors import FormatError, SkerryError, UnsupportedError
+from skerry.errors import FormatError, SchemaError, SkerryError, UnsupportedError
 from skerry.paimon.jobs.merge import upsert
-from skerry.paimon.manifests.live_files import live_entries
+from skerry.paimon.manifests.live_files import index_entries, live_entries
 from skerry.paimon.manifests.manifest import DataFileMeta, FileKind, ManifestEntry, batch_of
 from skerry.paimon.planning.row_sections import row_sections
 from skerry.paimon.table import PaimonTable
@@ -333,3 +333,136 @@ def test_java_reads_columns_written_here(tmp_path: Path, java_paimon: JavaPaimon
     expected = [[1, "a", 1], [2, "B", 2], [3, "c", 3], [4, "D", 4], [5, "e", 5]]
     assert sorted(java_paimon.read(table.location)) == expected
     assert sorted(list(row.values()) for row in rows_of(table)) == expected
+
+
+# BLOB and VECTOR columns written -------------------------------------------------------------------------------------
+
+VECTOR = pa.list_(pa.float32(), 2)
+APART = pa.schema([("id", pa.int64()), ("b", pa.large_binary()), ("v", VECTOR)])
+APART_OPTIONS = {"blob-field": "b", "vector-field": "v", "vector.file.format": "parquet"}
+
+
+def apart(folder: Path, **options: str) -> PaimonTable:
+    properties = {"row-tracking.enabled": "true", "data-evolution.enabled": "true", **APART_OPTIONS, **options}
+    table = skerry.connect(folder).create_table("db.t", APART, format="paimon", properties=properties)
+    assert isinstance(table, PaimonTable)
+    return table
+
+
+def contents(table: PaimonTable, **how: Any) -> list[tuple[int, bytes | None, list[float] | None]]:
+    return [
+        (row["id"], None if row["b"] is None else table.open_blob(row["b"]).read(), row["v"])
+        for row in rows_of(table, **how)
+    ]
+
+
+ROWS = [(1, b"x" * 700, [1.0, 2.0]), (2, None, None), (3, b"", [5.0, 6.0]), (4, b"y" * 900, [7.0, 8.0])]
+
+
+def apart_rows(rows: list[tuple[int, bytes | None, list[float] | None]]) -> pa.Table:
+    return pa.Table.from_pylist([dict(zip(APART.names, row, strict=True)) for row in rows], APART)
+
+
+def test_blobs_and_vectors_are_written_to_files_of_their_own(tmp_path: Path) -> None:
+    table = apart(tmp_path, **{"blob.target-file-size": "1 kb", "deletion-vectors.enabled": "true"})
+    table.append(apart_rows(ROWS))
+    table.append(apart_rows([(5, b"z", None)]))
+    assert contents(table) == [*ROWS, (5, b"z", None)]
+    found = sorted(
+        (entry.file.first_row_id, entry.file.row_count, entry.file.write_cols, entry.file.max_sequence_number)
+        for entry in live_entries(table.handle.state)
+    )
+    assert found == [
+        (0, 4, ("b",), 1),
+        (0, 4, ("id",), 1),
+        (0, 4, ("v",), 1),
+        (4, 1, ("b",), 2),
+        (4, 1, ("id",), 2),
+        (4, 1, ("v",), 2),
+    ]
+    assert table.scan().count() == 5
+    assert {name: counted.ndv for name, counted in table.statistics().items()} == {"id": 5}
+    assert str(table.freshness()["id"]) == "fresh"
+    table.merge(
+        pa.table({"id": [2, 9], "v": pa.array([[0.0, 1.0], [9.0, 9.0]], VECTOR)}),
+        on="id",
+        when_matched=skerry.Update({"v": "source.v"}),
+        when_not_matched=skerry.Insert({"id": "source.id", "v": "source.v"}),
+    )
+    assert contents(table, where="id IN (2, 9)") == [(2, None, [0.0, 1.0]), (9, None, [9.0, 9.0])]
+    table.delete("id = 1")
+    assert [row[0] for row in contents(table)] == [2, 3, 4, 5, 9]
+    with pytest.raises(UnsupportedError, match="BLOB column 'b' cannot be updated"):
+        table.upsert(apart_rows([(3, b"new", None)]), on=["id"])
+
+
+def test_blobs_are_divided_among_files_of_the_target_size(tmp_path: Path) -> None:
+    table = apart(tmp_path, **{"blob.target-file-size": "600 b"})
+    table.append(apart_rows(ROWS))
+    blobs = [entry.file for entry in live_entries(table.handle.state) if entry.file.write_cols == ("b",)]
+    assert [(file.first_row_id, file.row_count) for file in blobs] == [(0, 1), (1, 3)]
+    assert contents(table) == ROWS
+    assert contents(table, where="id > 2") == ROWS[2:]
+
+
+def test_descriptors_are_copied_as_streams(tmp_path: Path) -> None:
+    table = apart(tmp_path)
+    table.append(apart_rows(ROWS))
+    table.append(table.scan(where="id = 4").to_arrow())
+    assert contents(table) == [*ROWS, ROWS[3]]
+    (tmp_path / "secret").write_bytes(b"secret")
+    outside = BlobDescriptor(str(tmp_path / "secret"), 0, 6).encode()
+    before = {path for path in tmp_path.rglob("*") if path.is_file()}
+    with pytest.raises(SkerryError, match="outside"):
+        table.append(apart_rows([(7, b"first", None), (8, outside, None)]))
+    assert {path for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def test_columns_in_files_of_their_own_need_data_evolution(tmp_path: Path) -> None:
+    with pytest.raises(SchemaError, match=r"'b' in files of its own needs data-evolution\.enabled=true"):
+        apart(tmp_path, **{"data-evolution.enabled": "false"})
+    catalog = skerry.connect(tmp_path)
+    options = {"row-tracking.enabled": "true", "data-evolution.enabled": "true", "blob-field": "b"}
+    with pytest.raises(SchemaError, match="must have a column that is not in files of its own"):
+        catalog.create_table("db.u", pa.schema([("b", pa.binary())]), format="paimon", properties=options)
+
+
+@pytest.mark.service
+def test_pypaimon_reads_blobs_and_vectors_written_here(tmp_path: Path, pypaimon: PyPaimon) -> None:
+    table = apart(tmp_path, **{"blob.target-file-size": "600 b"})
+    rows = [row for row in ROWS if row[2] is not None]
+    table.append(apart_rows(rows))
+    assert [tuple(row.values()) for row in pypaimon.read(table.location).to_pylist()] == rows
+    pypaimon.write(table.location, apart_rows(rows[:1]))
+    assert contents(table.refresh()) == [*rows, rows[0]]
+
+
+@pytest.mark.spark
+def test_blobs_are_exchanged_with_java(tmp_path: Path, java_paimon: JavaPaimon) -> None:
+    properties = {"row-tracking.enabled": "true", "data-evolution.enabled": "true", "blob-field": "b"}
+    schema = pa.schema([("id", pa.int64()), ("b", pa.large_binary())])
+    table = skerry.connect(tmp_path).create_table("db.t", schema, format="paimon", properties=properties)
+    assert isinstance(table, PaimonTable)
+    table.append(pa.table({"id": [1, 2, 3], "b": [b"abc", None, b""]}, schema=schema))
+    assert java_paimon.read(table.location) == [[1, "YWJj"], [2, None], [3, ""]]
+    java_paimon.write(table.location, [[4, b"def"], [5, None]])
+    rows = rows_of(table.refresh())
+    assert [None if row["b"] is None else table.open_blob(row["b"]).read() for row in rows] == [
+        b"abc",
+        None,
+        b"",
+        b"def",
+        None,
+    ]
+
+
+def test_updates_of_indexed_columns_drop_the_index_if_they_may(tmp_path: Path) -> None:
+    table = opened(tmp_path, "indexed")
+    rows = pa.table({"id": [3], "s": ["changed"]})
+    with pytest.raises(UnsupportedError, match=r"a column with a global index \(btree\) is updated"):
+        table.upsert(rows, on=["id"])
+    table.set_properties({"global-index.column-update-action": "DROP_PARTITION_INDEX"})
+    table.upsert(rows, on=["id"])
+    assert rows_of(table, where="id = 3") == [{"id": 3, "s": "changed"}]
+    left = [entry.global_index for entry in index_entries(table.handle.state)]
+    assert [found.index_field_id for found in left if found is not None] == [0]

@@ -37,13 +37,13 @@ from skerry.iceberg.writing.delete_files import FileDeletes, write_deletion_vect
 from skerry.migration.carried_samples import CarriedFile, carry_samples
 from skerry.migration.iceberg_schemas import FileShape, NamesInFiles, iceberg_schema, read_shape
 from skerry.migration.stats_reading import read_stats
+from skerry.paimon.allowed_locations import check_location
 from skerry.paimon.manifests.live_files import live_entries
 from skerry.paimon.manifests.manifest import ManifestEntry as PaimonEntry
 from skerry.paimon.metadata.options import FALLBACK_BRANCH
 from skerry.paimon.metadata.schema import TableSchema
 from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.planning.deletion_positions import deleted_positions
-from skerry.paimon.planning.file_locations import check_location
 from skerry.paimon.planning.file_splits import FileSplits
 from skerry.paimon.planning.splits import SplitFile
 from skerry.paimon.statistics.samples import delete_key, sample_of

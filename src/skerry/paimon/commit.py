@@ -35,6 +35,7 @@ from skerry.paimon.metadata.snapshot import CommitKind, Snapshot, decode_snapsho
 from skerry.paimon.metadata.snapshots import find_snapshot, snapshot_ids
 from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.operations.change import IndexChange, TableChange
+from skerry.paimon.planning.row_sections import is_dedicated_name
 from skerry.paimon.statistics.published import stage_statistics
 from skerry.table.commit import NotPublishedError, RetryPolicy
 from skerry.table.owned_files import OwnedFiles, after_publish
@@ -312,12 +313,18 @@ def _with_row_ids(base: PaimonState, change: TableChange, snapshot_id: int) -> t
     if not base.options.row_tracking:
         return change.entries, next_row_id
     entries = []
+    ordinary, ends = next_row_id, dict[tuple[str, ...], int]()
     for entry in change.entries:
         file = entry.file
         if entry.kind is FileKind.ADD and file.file_source is FileSource.APPEND:
             if ROW_ID not in (file.write_cols or ()):
-                if file.first_row_id is None:
+                if file.first_row_id is None and is_dedicated_name(file.file_name):
+                    columns = file.write_cols or ()  # each continues the rows of the ordinary file before it
+                    file = replace(file, first_row_id=ends.get(columns, ordinary))
+                    ends[columns] = ends.get(columns, ordinary) + file.row_count
+                elif file.first_row_id is None:
                     file = replace(file, first_row_id=next_row_id)
+                    ordinary, ends = next_row_id, {}
                     next_row_id += file.row_count
                 file = replace(file, min_sequence_number=snapshot_id)
             # rows without a sequence number of their own have that of the file

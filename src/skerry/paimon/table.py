@@ -242,7 +242,7 @@ class PaimonTable(JobTable):
             NotFoundError: The file does not exist.
             SkerryError: The file is outside the table's folder.
         """
-        from skerry.paimon.reading.blob_columns import open_blob
+        from skerry.paimon.blob_streams import open_blob
 
         return open_blob(self.handle.state, descriptor)
 

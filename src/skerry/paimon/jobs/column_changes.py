@@ -20,6 +20,7 @@ import pyarrow as pa
 from skerry.errors import ConflictError, UnsupportedError
 from skerry.paimon.change_request import commit_files
 from skerry.paimon.jobs.row_tasks import RowJob
+from skerry.paimon.manifests.index_manifest import IndexManifestEntry
 from skerry.paimon.manifests.live_files import index_entries, live_entries
 from skerry.paimon.manifests.manifest import ManifestEntry
 from skerry.paimon.metadata.snapshot import CommitKind
@@ -130,6 +131,8 @@ def change_columns(
         if deleted:
             vectors = {_key(groups[name].anchor): positions for name, positions in deleted.items()}
             index = change_vectors(layout, index_entries(state), vectors, owned=owned)
+        outdated = _outdated_indexes(state, touched, names) if updates else ()
+        index = replace(index, removed=(*index.removed, *outdated))
         operation = ReplaceFiles(
             layout,
             [],
@@ -247,6 +250,36 @@ def _merged(batch: pa.RecordBatch, rows: npt.NDArray[np.int64], new: pa.Table) -
         for column, fresh in zip(batch.columns, new.columns, strict=True)
     ]
     return pa.Table.from_arrays(columns, schema=batch.schema)
+
+
+_UPDATE_ACTION: Final = "global-index.column-update-action"
+
+
+def _outdated_indexes(
+    state: PaimonState, touched: Sequence[_Group], names: Sequence[str]
+) -> tuple[IndexManifestEntry, ...]:
+    """The global indexes of changed columns in the partitions of changed groups, which are dropped.
+
+    Raises:
+        UnsupportedError: There are some, and the table's options do not allow to drop them.
+    """
+    ids = {state.schema.field(name).id for name in names}
+    partitions = {group.anchor.partition for group in touched}
+    found = tuple(
+        entry
+        for entry in index_entries(state)
+        if entry.global_index is not None
+        and entry.partition in partitions
+        and ids & {entry.global_index.index_field_id, *(entry.global_index.extra_field_ids or ())}
+    )
+    action = state.schema.options.get(_UPDATE_ACTION, "THROW_ERROR").strip().upper()
+    if found and action != "DROP_PARTITION_INDEX":
+        raise UnsupportedError(
+            f"a column with a global index ({found[0].index_type}) is updated: set the table option "
+            f"{_UPDATE_ACTION}=DROP_PARTITION_INDEX to drop the index of the partition",
+            location=state.name,
+        )
+    return found
 
 
 def _check_base(

@@ -93,6 +93,10 @@ def _is_comparable(field: DataField) -> bool:
     return isinstance(field.type, AtomicType) and field.type.root not in (TypeRoot.VARIANT, TypeRoot.BLOB)
 
 
+def _is_blob(field: DataField) -> bool:
+    return isinstance(field.type, AtomicType) and field.type.root is TypeRoot.BLOB
+
+
 def _check_buckets(schema: TableSchema) -> None:
     options = CoreOptions(schema.options)
     bucket, has_key = options.bucket, "bucket-key" in schema.options
@@ -161,6 +165,13 @@ def _check_rows(schema: TableSchema) -> None:
 def _check_row_ids(schema: TableSchema, options: CoreOptions) -> None:
     if options.data_evolution and not options.row_tracking:
         raise SchemaError("data-evolution.enabled needs row-tracking.enabled=true", rule=_RULE)
+    apart = [field.name for field in schema.fields if _is_blob(field)]
+    if options.options.get("vector.file.format", "").strip():
+        apart += [field.name for field in schema.fields if isinstance(field.type, VectorType)]
+    if apart and not options.data_evolution:
+        raise SchemaError(f"column {apart[0]!r} in files of its own needs data-evolution.enabled=true", rule=_RULE)
+    if apart and len(apart) == len(schema.fields):
+        raise SchemaError("a table must have a column that is not in files of its own", rule=_RULE)
     if options.row_tracking and (schema.primary_keys or options.bucket != -1):
         raise SchemaError("row-tracking.enabled needs a table without primary key and buckets", rule=_RULE)
 
@@ -300,10 +311,10 @@ def check_writable(schema: TableSchema) -> None:
     core = CoreOptions(options)
     formats = {core.file_format, core.changelog_file_format}  # raise if unknown
     formats |= {core.of_level(level).file_format for level in core.levels}
-    if any(isinstance(field.type, AtomicType) and field.type.root is TypeRoot.BLOB for field in schema.fields):
-        raise UnsupportedError("tables with BLOB columns are not supported for writing", rule=_RULE)
-    if core.data_evolution and options.get("vector.file.format", "").strip():
-        raise UnsupportedError("table option vector.file.format is not supported for writing", rule=_RULE)
+    if any(options.get(name, "").strip() for name in _STORED_DESCRIPTORS):
+        raise UnsupportedError("table option blob-descriptor-field is not supported for writing", rule=_RULE)
+    if (text := options.get("vector.file.format", "parquet").strip().lower()) != "parquet":
+        raise UnsupportedError(f"table option vector.file.format={text} is not supported for writing", rule=_RULE)
     if formats - {FileFormat.PARQUET}:
         _check_parquet_only(schema)
     if schema.primary_keys:

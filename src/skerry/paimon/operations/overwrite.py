@@ -16,6 +16,7 @@ from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.operations.change import CommitId, IndexChange, TableChange
 from skerry.paimon.operations.conflicts import check_entries, check_indexes, check_levels
 from skerry.paimon.operations.samples import replaced_samples
+from skerry.paimon.planning.row_sections import is_dedicated_name
 from skerry.paimon.writing.data_files import WrittenDataFile
 from skerry.paimon.writing.layout import WriteLayout
 from skerry.paimon.writing.table_writers import WrittenRows
@@ -27,6 +28,12 @@ __all__ = ["OverwritePartitions", "ReplaceFiles", "deleted"]
 def deleted(entry: ManifestEntry) -> ManifestEntry:
     """The entry that deletes a file."""
     return replace(entry, kind=FileKind.DELETE)
+
+
+def _rows_key(entry: ManifestEntry) -> object:
+    """What files of columns of the same rows have in common."""
+    first = entry.file.first_row_id
+    return entry.file.file_name if first is None else (entry.partition, first)
 
 
 class OverwritePartitions:
@@ -75,7 +82,10 @@ class OverwritePartitions:
             indexes = [entry for entry in indexes if entry.partition in chosen]
         self.removed = live
         marked = sum(vector.cardinality or 0 for entry in indexes for vector in entry.deletion_vectors_ranges or ())
-        self.removed_rows = sum(entry.file.row_count for entry in live) - marked
+        counts = {
+            _rows_key(entry): entry.file.row_count for entry in live if not is_dedicated_name(entry.file.file_name)
+        }
+        self.removed_rows = sum(counts.values()) - marked
         if not live and not self.files:
             return None
         return TableChange(

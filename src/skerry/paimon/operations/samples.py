@@ -12,6 +12,7 @@ from dataclasses import replace
 from skerry.paimon.manifests.manifest import ManifestEntry
 from skerry.paimon.metadata.options import MergeEngine
 from skerry.paimon.metadata.state import PaimonState
+from skerry.paimon.planning.row_sections import is_dedicated_name
 from skerry.paimon.writing.data_files import WrittenDataFile
 from skerry.paimon.writing.layout import WriteLayout
 from skerry.table.statistics.file_groups import SketchedFile, key_of
@@ -86,6 +87,10 @@ def replaced_samples(
 
 
 def _change(layout: WriteLayout, rows: Sequence[WrittenDataFile], *, is_exact: bool) -> SampleChange:
+    apart = [file for file in rows if is_dedicated_name(file.file.file_name)]
+    if apart:
+        change = _change(layout, [file for file in rows if file not in apart], is_exact=is_exact)
+        return replace(change, added=(*change.added, *_without_rows(layout, apart)))
     columns = [file for file in rows if _continues_rows(file)]
     if columns:
         return _column_change(layout, [file for file in rows if not _continues_rows(file)], columns)
@@ -108,11 +113,16 @@ def _column_change(
 ) -> SampleChange:
     """New rows, and new values of old rows: their old values are unknown, so that counts are an upper bound."""
     change = _change(layout, rows, is_exact=True)
-    found = [sketched(file, has_keys=False) for file in columns]
-    nothing = dict.fromkeys(layout.sketched, Sample())
-    values = tuple(replace(file, row_count=0, samples={**nothing, **file.samples}) for file in found)
+    values = _without_rows(layout, columns)
     gone: dict[str | None, int] = dict.fromkeys((file.partition for file in values), 0)
     return replace(change, added=(*change.added, *values), rows_gone=gone)
+
+
+def _without_rows(layout: WriteLayout, files: Sequence[WrittenDataFile]) -> tuple[SketchedFile, ...]:
+    """Files whose rows are those of others; of columns that they lack they have no values."""
+    nothing = dict.fromkeys(layout.sketched, Sample())
+    found = (sketched(file, has_keys=False) for file in files)
+    return tuple(replace(file, row_count=0, samples={**nothing, **file.samples}) for file in found)
 
 
 def _bucket(file: WrittenDataFile) -> str:

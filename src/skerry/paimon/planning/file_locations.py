@@ -5,7 +5,6 @@ Spec: docs/formats/paimon.md § 1.1, § 1.2, § 7.5.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -13,15 +12,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skerry.errors import FormatError, UnsupportedError
+from skerry.paimon.allowed_locations import check_location
 from skerry.paimon.metadata.partition_names import partition_texts
 from skerry.paimon.metadata.schema import ROW_ID
 from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.planning.entry_columns import PartitionCodes
 from skerry.paimon.values.byte_spans import Longs
-from skerry.storage import is_within
-from skerry.table.files.locations import OUTSIDE_PROPERTY, outside_folder
 
-__all__ = ["bucket_folders", "check_location", "check_locations"]
+__all__ = ["bucket_folders", "check_locations"]
 
 _RULE: Final = "docs/formats/paimon.md § 1.2"
 _NO_NAME: Final = r"^(\.{0,2}$)|[/\\\x00]"
@@ -92,18 +90,3 @@ def _check_names(names: pa.Array, location: str) -> None:
     if pc.any(wrong).as_py():
         name = names.filter(wrong)[0].as_py()
         raise FormatError(f"{name!r} is not a valid file name", location=location, rule=_RULE)
-
-
-def check_location(state: PaimonState, path: str) -> None:
-    """Refuse a file outside the table's folder, unless the table's options allow its location.
-
-    Raises:
-        SkerryError: It is outside.
-    """
-    options = state.schema.options
-    if options.get(OUTSIDE_PROPERTY, "false").lower() == "true":
-        return
-    external: Sequence[str] = options.get("data-file.external-paths", "").split(",")
-    allowed = (state.location, *external, *state.storage.allowed_locations)
-    if not any(is_within(root.strip(), path) for root in allowed if root.strip()):
-        raise outside_folder(path, "option")

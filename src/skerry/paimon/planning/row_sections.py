@@ -9,6 +9,7 @@ Spec: docs/formats/paimon.md § 8.10.
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -22,7 +23,7 @@ from skerry.paimon.manifests.manifest import ManifestEntry, batch_of
 from skerry.paimon.planning.sections import Sections
 from skerry.paimon.values.byte_spans import Longs
 
-__all__ = ["is_dedicated", "row_sections", "stitched_entries"]
+__all__ = ["is_dedicated", "is_dedicated_name", "row_sections", "stitched_entries"]
 
 _RULE: Final = "docs/formats/paimon.md § 8.10"
 _DEDICATED: Final = r"\.blob$|\.vector\.[^.]+$"
@@ -32,6 +33,11 @@ def is_dedicated(names: pa.Array) -> npt.NDArray[np.bool_]:
     """bool[files] Which files hold columns of type BLOB or VECTOR only, by their names."""
     found: npt.NDArray[np.bool_] = pc.match_substring_regex(names, _DEDICATED).to_numpy(zero_copy_only=False)
     return found
+
+
+def is_dedicated_name(name: str) -> bool:
+    """Whether a file holds columns of type BLOB or VECTOR only, by its name."""
+    return re.search(_DEDICATED, name) is not None
 
 
 def row_sections(entries: pa.RecordBatch, buckets: Longs, *, location: str) -> Sections:

@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
 
 from skerry.errors import FormatError
+from skerry.paimon.allowed_locations import check_location
 from skerry.paimon.manifests.index_manifest import DELETION_VECTORS, IndexManifestEntry, read_index_manifest
 from skerry.paimon.metadata.partition_names import partition_texts
 from skerry.paimon.metadata.snapshot import Snapshot
 from skerry.paimon.metadata.state import PaimonState
-from skerry.paimon.planning.file_locations import check_location
 from skerry.paimon.planning.splits import VectorLocation
 
 __all__ = ["VectorKey", "index_locations", "vector_locations"]

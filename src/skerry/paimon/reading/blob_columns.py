@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
 from skerry.errors import FormatError
-from skerry.paimon.metadata.state import PaimonState
-from skerry.paimon.planning.file_locations import check_location
 from skerry.paimon.planning.splits import SplitFile
 from skerry.paimon.values.blob_layout import (
     BLOB_MAGIC,
@@ -24,15 +22,14 @@ from skerry.paimon.values.blob_layout import (
     PLACEHOLDER_LENGTH,
     RULE,
     TRAILER,
-    BlobDescriptor,
     decode_index,
     decode_index_length,
     descriptors,
 )
 from skerry.paimon.values.byte_spans import Longs
-from skerry.storage import RangeReader, Storage
+from skerry.storage import Storage
 
-__all__ = ["BlobColumn", "open_blob"]
+__all__ = ["BlobColumn"]
 
 _TAIL_BYTES: Final = 64 << 10
 _BATCH_BYTES: Final = 64 << 20
@@ -171,42 +168,3 @@ def _value(record: memoryview, location: str) -> memoryview:
     if record[: len(BLOB_MAGIC)] != BLOB_MAGIC or length != len(record) or zlib.crc32(record[:-4]) != crc:
         raise FormatError("a value of a BLOB file is corrupt", location=location, rule=RULE)
     return record[len(BLOB_MAGIC) : -TRAILER.size]
-
-
-# Descriptors ---------------------------------------------------------------------------------------------------------
-
-
-def open_blob(state: PaimonState, value: bytes) -> RangeReader:
-    """A seekable stream over a value, which reads only the ranges that are asked for.
-
-    Args:
-        state: The table.
-        value: Its descriptor.
-
-    Raises:
-        FormatError: It is not a descriptor, or reaches beyond the end of the file.
-        NotFoundError: The file does not exist.
-        SkerryError: The file is outside the table's folder.
-    """
-    descriptor = BlobDescriptor.decode(value)
-    check_location(state, descriptor.location)
-    whole = _whole(state.storage, descriptor)
-
-    def fetch(offset: int, length: int) -> bytes:
-        return state.storage.read_range(whole.location, whole.offset + offset, length)
-
-    return RangeReader(whole.length, b"", fetch)
-
-
-def _whole(storage: Storage, descriptor: BlobDescriptor) -> BlobDescriptor:
-    """The descriptor with its length, checked against the size of the file."""
-    size = storage.size(descriptor.location)
-    length = size - descriptor.offset if descriptor.length < 0 else descriptor.length
-    if descriptor.offset > size or length > size - descriptor.offset:
-        raise FormatError(
-            f"the descriptor of a BLOB names bytes {descriptor.offset} to {descriptor.offset + length} of a file of "
-            f"{size} bytes",
-            location=descriptor.location,
-            rule=RULE,
-        )
-    return replace(descriptor, length=length)

@@ -34,6 +34,7 @@ __all__ = [
     "descriptors",
     "encode_index",
     "encode_record_tail",
+    "is_descriptor",
 ]
 
 RULE: Final = "docs/formats/paimon.md § 8.11"
@@ -218,6 +219,11 @@ class BlobDescriptor:
         name = self.location.encode()
         head = _HEAD.pack(_DESCRIPTOR_VERSION, _DESCRIPTOR_MAGIC, len(name))
         return head + name + _RANGE.pack(self.offset, self.length)
+
+
+def is_descriptor(value: memoryview) -> bool:
+    """Whether bytes begin as a descriptor of version 2 does."""
+    return len(value) >= _HEAD.size and _HEAD.unpack_from(value)[:2] == (_DESCRIPTOR_VERSION, _DESCRIPTOR_MAGIC)
 
 
 def descriptors(location: str, offsets: Longs, lengths: Longs, present: npt.NDArray[np.bool_]) -> pa.Array:

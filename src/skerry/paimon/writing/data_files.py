@@ -16,6 +16,7 @@ from skerry.paimon.manifests.manifest import DataFileMeta, FileKind, FileSource,
 from skerry.paimon.metadata.schema import SEQUENCE_NUMBER, VALUE_KIND
 from skerry.paimon.values.binary_row import encode_rows
 from skerry.paimon.values.simple_stats import EMPTY_ROW, EMPTY_STATS, SimpleStats
+from skerry.paimon.writing.dedicated_files import BlobFiles, VectorFiles
 from skerry.paimon.writing.file_indexes import INDEX_SUFFIX, FileIndexWriter
 from skerry.paimon.writing.file_stats import ColumnStats, encode_stats, stats_mode
 from skerry.paimon.writing.file_writers import FileEncoding, open_output
@@ -126,6 +127,7 @@ class BucketFiles:
             _ROW_GROUP_BYTES, layout.target_file_size, max(layout.options.write_buffer_bytes // 4, _LEAST_GROUP_BYTES)
         )
         self._open: _OpenFile | None = None
+        self._apart: list[BlobFiles | VectorFiles] = []
         self._written: list[WrittenDataFile] = []
         self._buffer: list[pa.Table] = []
         self.buffered_bytes = 0
@@ -174,7 +176,10 @@ class BucketFiles:
         for start in range(0, rows.num_rows, step):
             if self._open is None:
                 self._open = self._begin()
-            self._open.write(rows.slice(start, step))
+            part = rows.slice(start, step)
+            self._open.write(part)
+            for files in self._apart:
+                files.write(part)
             if self._open.size_bytes >= self._layout.target_file_size:
                 self._end()
 
@@ -191,6 +196,8 @@ class BucketFiles:
         if self._open is not None:
             self._open.abort()
             self._open = None
+        for files in self._apart:
+            files.abort()
         give_up(self._layout.storage, (location for file in self._written for location in file.locations))
         self._written.clear()
 
@@ -201,13 +208,17 @@ class BucketFiles:
         suffix = encoding.suffix(with_compression=options.suffix_includes_compression)
         name = f"{prefix}{self._uuid}-{len(self._written)}{suffix}"
         location = join(self._bucket.folder, name)
-        writer = open_output(encoding, self._layout.storage, location, self._layout.file_schema)
+        layout, folder = self._layout.ordinary, self._bucket.folder
+        writer = open_output(encoding, layout.storage, location, layout.file_schema)
+        self._apart = [BlobFiles(layout, folder, column) for column in self._layout.blob_columns]
+        if self._layout.vector_columns:
+            self._apart.append(VectorFiles(layout, folder, self._layout.vector_columns))
         file_format, is_changelog = encoding.file_format, self._is_changelog
         stats = [
             ColumnStats(field, stats_mode(options, field.name, is_changelog=is_changelog), file_format)
-            for field in self._layout.value_fields
+            for field in layout.value_fields
         ]
-        return _OpenFile(self._layout, name, location, writer, stats, sketches=self._sketches)
+        return _OpenFile(layout, name, location, writer, stats, sketches=self._sketches)
 
     @property
     def _encoding(self) -> FileEncoding:
@@ -229,6 +240,11 @@ class BucketFiles:
             raise
         self._next_sequence_number = written.file.max_sequence_number + 1
         self._written.append(written)
+        while self._apart:
+            for file in self._apart[0].close():
+                location = join(self._bucket.folder, file.file_name)
+                self._written.append(WrittenDataFile(self._bucket, file, (location,)))
+            self._apart.pop(0)
 
 
 class _OpenFile:

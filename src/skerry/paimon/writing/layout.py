@@ -17,6 +17,7 @@ from skerry.paimon.automatic_tags import AutomaticTags
 from skerry.paimon.file_index.builders import index_builders
 from skerry.paimon.metadata.iceberg_storage import ICEBERG_STORAGE, IcebergStorage
 from skerry.paimon.metadata.index_settings import IndexSettings, index_settings
+from skerry.paimon.metadata.option_values import parse_size_bytes
 from skerry.paimon.metadata.options import CoreOptions, MergeEngine
 from skerry.paimon.metadata.partition_names import partition_texts
 from skerry.paimon.metadata.paths import MAIN_BRANCH, TablePaths
@@ -24,9 +25,11 @@ from skerry.paimon.metadata.schema import LINEAGE_FIELDS, DataField, TableSchema
 from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.metadata.validation import check_writable
 from skerry.paimon.values.arrow_types import arrow_field
+from skerry.paimon.values.types import VectorType
 from skerry.paimon.writing.file_writers import FileEncoding
 from skerry.storage import Storage, local_path
 from skerry.table.owned_files import OwnedFiles, owned_files
+from skerry.table.rows.schema import LARGE_OBJECT_KEY
 from skerry.table.statistics.column_statistics import SketchPolicy
 
 __all__ = ["WriteLayout"]
@@ -148,6 +151,32 @@ class WriteLayout:
         if not self.options.row_tracking:
             return self
         return replace(self, columns=(*self.schema.arrow_schema.names, *LINEAGE_FIELDS))
+
+    @cached_property
+    def blob_columns(self) -> tuple[str, ...]:
+        """The columns that have BLOB files."""
+        fields = self.schema.arrow_schema if self.columns is None else ()
+        return tuple(field.name for field in fields if LARGE_OBJECT_KEY in field.metadata)
+
+    @cached_property
+    def vector_columns(self) -> tuple[str, ...]:
+        """The columns that have VECTOR files."""
+        if self.columns is not None or not self.schema.options.get("vector.file.format", "").strip():
+            return ()
+        return tuple(field.name for field in self.schema.fields if isinstance(field.type, VectorType))
+
+    @cached_property
+    def ordinary(self) -> WriteLayout:
+        """The layout of the files of the other columns."""
+        apart = {*self.blob_columns, *self.vector_columns}
+        names = tuple(name for name in self.schema.arrow_schema.names if name not in apart)
+        return replace(self, columns=names) if apart else self
+
+    @cached_property
+    def blob_target_file_size(self) -> int:
+        """Target size of BLOB files in bytes."""
+        text = self.schema.options.get("blob.target-file-size")
+        return self.target_file_size if text is None else parse_size_bytes("blob.target-file-size", text)
 
     @cached_property
     def value_fields(self) -> tuple[DataField, ...]:
