@@ -133,7 +133,7 @@ class VectorFiles:
     def __init__(self, layout: WriteLayout, folder: str, columns: tuple[str, ...]) -> None:
         self._layout = layout
         self._columns = columns
-        encoding = layout.encoding
+        encoding = layout.encoding(0)
         suffix = encoding.suffix(with_compression=False)
         self._name = f"{layout.options.data_file_prefix}{layout.new_name()}-0.vector{suffix}"
         schema = pa.schema([arrow_field(layout.schema.field(name)) for name in columns])
