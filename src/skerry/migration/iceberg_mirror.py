@@ -20,9 +20,10 @@ import re
 import time
 import uuid
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
-from skerry.errors import AlreadyExistsError, NotFoundError, SkerryError, UnsupportedError
+from skerry.errors import AlreadyExistsError, NotFoundError, SchemaError, SkerryError, UnsupportedError
 from skerry.iceberg.manifests.manifest import EntryStatus, ManifestEntry, encode_manifest
 from skerry.iceberg.manifests.manifest_list import ManifestFile, encode_manifest_list, read_manifest_list
 from skerry.iceberg.manifests.summary import snapshot_summary
@@ -79,6 +80,10 @@ def check_mirrored(state: PaimonState, storage: IcebergStorage) -> None:
     if refused is not None:
         raise UnsupportedError(f"table option metadata.iceberg.{refused}", location=state.name)
     iceberg_schema(state.schema, _FORMAT_VERSION)
+    names = NamesInFiles(state.schema, state.schema_by_id)
+    for number in range(state.schema.id):  # there may be files of each
+        with suppress(SchemaError, NotFoundError):  # what matters is whether types can be converted
+            names.add(number, FileShape(), state.location)
     if options.file_format is FileFormat.PARQUET:  # as if its footers had no field ids
         shape = FileShape({(column.name,): None for column in state.schema.fields})
         NamesInFiles(state.schema, state.schema_by_id).add(state.schema.id, shape, state.location)

@@ -14,10 +14,12 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from skerry.errors import FormatError, SchemaError
-from skerry.paimon.evolution.type_widening import is_wider
+from skerry.errors import FormatError, SchemaError, UnsupportedError
+from skerry.paimon.evolution.type_widening import is_text_of, is_wider
+from skerry.paimon.metadata.option_values import parse_bool
 from skerry.paimon.metadata.schema import TableSchema
 from skerry.paimon.values.arrow_types import DOC_KEY, check_default, to_paimon_type
+from skerry.paimon.values.casts import plan_cast
 from skerry.paimon.values.types import (
     ArrayType,
     AtomicType,
@@ -39,6 +41,7 @@ Path = str | Sequence[str]
 """A column: its name, a dotted path into its type, or the path as a sequence, for names that contain dots."""
 
 _RULE: Final = "docs/formats/paimon.md § 2.5"
+_NO_CASTS: Final = "disable-explicit-type-casting"
 _Siblings = tuple[DataField, ...]
 
 
@@ -123,11 +126,13 @@ class SchemaDraft:
     def update(
         self, path: Path, type_: pa.DataType | PaimonType | str | None, required: bool | None, doc: str | None
     ) -> None:
-        """Widen a column's type, set its nullability, or describe it."""
+        """Change a column's type, set its nullability, or describe it."""
         parts = self._parts(path)
         if type_ is not None:
             wanted = self._type(path, type_)
-            self._edit_type(path, parts, lambda old: self._widened(path, parts, old, wanted))
+            self._edit_type(path, parts, lambda old: self._retyped(path, parts, old, wanted))
+            if len(parts) == 1:
+                self._edit_field(path, parts, _checked_default)
         if required is not None:
             self._edit_type(path, parts, lambda old: self._with_nullability(path, parts, old, not required))
         if doc is not None:
@@ -208,6 +213,8 @@ class SchemaDraft:
                 continue
             wanted = self._type(path, field.type)
             if not is_wider(wanted, found):
+                if not is_wider(found, wanted):
+                    raise SchemaError(f"column {_written(path)!r} cannot change from {found} to {wanted}", rule=_RULE)
                 self.update(path, wanted, None, None)
 
     # ---- finding ----
@@ -293,15 +300,32 @@ class SchemaDraft:
         assert isinstance(root, RowType)
         self.fields = root.fields
 
-    def _widened(self, path: Path, parts: Sequence[str], old: PaimonType, wanted: PaimonType) -> PaimonType:
+    def _retyped(self, path: Path, parts: Sequence[str], old: PaimonType, wanted: PaimonType) -> PaimonType:
         wanted = replace(wanted, nullable=old.nullable)
         if wanted == old:
             return old
         schema = self._schema
         self._refuse_key(parts, (*schema.partition_keys, *schema.primary_keys, *schema.bucket_keys), "of another type")
         if not is_wider(old, wanted):
-            raise SchemaError(f"column {_written(path)!r} cannot change from {old} to {wanted}", rule=_RULE)
+            self._check_cast(path, parts, old, wanted)
         return wanted
+
+    def _check_cast(self, path: Path, parts: Sequence[str], old: PaimonType, wanted: PaimonType) -> None:
+        """Refuse a change of type that existing values cannot follow, or only with losses that were not allowed."""
+        what = f"column {_written(path)!r} cannot change from {old} to {wanted}"
+        if len(parts) > 1 or not isinstance(old, AtomicType) or not isinstance(wanted, AtomicType):
+            raise SchemaError(what, rule=_RULE)
+        if parse_bool(_NO_CASTS, self._schema.options.get(_NO_CASTS, "false")):
+            raise SchemaError(f"{what}: table option {_NO_CASTS}=true", rule=_RULE)
+        try:
+            plan_cast(old, wanted)
+        except UnsupportedError as error:
+            raise SchemaError(f"{what}: {error.message}", rule=_RULE) from error
+        if not self._allow_incompatible and not is_text_of(old, wanted):
+            raise SchemaError(
+                f"{what} without losing information; allow incompatible changes if existing values are to be cast",
+                rule=_RULE,
+            )
 
     def _with_nullability(self, path: Path, parts: Sequence[str], old: PaimonType, nullable: bool) -> PaimonType:
         if nullable == old.nullable:
@@ -416,3 +440,10 @@ def _arrow_children(type_: pa.DataType) -> list[pa.Field]:
     if pa.types.is_map(type_):
         return [type_.item_field.with_name("value")]
     return [type_.value_field.with_name("element")]
+
+
+def _checked_default(field: DataField) -> DataField:
+    """The column, whose default must be one of its type; raises `SchemaError` if it is not."""
+    if field.default_value is not None:
+        check_default(field)
+    return field

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from skerry.paimon.values.types import AtomicType, PaimonType, TypeRoot
+from skerry.paimon.values.types import MAX_LENGTH, AtomicType, PaimonType, TypeRoot
 
-__all__ = ["is_wider"]
+__all__ = ["is_text_of", "is_wider"]
 
 _INTEGER_DIGITS: Final = {TypeRoot.TINYINT: 3, TypeRoot.SMALLINT: 5, TypeRoot.INT: 10, TypeRoot.BIGINT: 19}
 _INTEGERS: Final = tuple(_INTEGER_DIGITS)
@@ -19,6 +19,7 @@ _EXACT_IN: Final = {
 }
 _TEXT: Final = (TypeRoot.CHAR, TypeRoot.VARCHAR)
 _BYTES: Final = (TypeRoot.BINARY, TypeRoot.VARBINARY)
+_WRITTEN: Final = (*_INTEGERS, TypeRoot.DECIMAL, TypeRoot.BOOLEAN, TypeRoot.DATE, TypeRoot.TIME, TypeRoot.TIMESTAMP)
 _TIMES: Final = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ, TypeRoot.TIME)
 
 
@@ -45,3 +46,10 @@ def is_wider(old: PaimonType, new: PaimonType) -> bool:
     if old.root is not new.root:
         return False
     return old.root not in _TIMES or old.precision <= new.precision
+
+
+def is_text_of(old: PaimonType, new: PaimonType) -> bool:
+    """Whether a type is STRING, and the other one of numbers, days or times, whose texts say all of them."""
+    if not isinstance(old, AtomicType) or not isinstance(new, AtomicType):
+        return False
+    return new.root is TypeRoot.VARCHAR and new.length == MAX_LENGTH and old.root in _WRITTEN

@@ -22,6 +22,8 @@ from skerry.paimon.metadata.snapshot import Snapshot
 from skerry.paimon.metadata.snapshots import find_snapshot
 from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.planning.vector_locations import vector_locations
+from skerry.paimon.values.casts import keeps_values
+from skerry.paimon.values.types import AtomicType
 from skerry.puffin import PuffinReader, PuffinWriter
 from skerry.storage import join
 from skerry.table.owned_files import OwnedFiles
@@ -145,8 +147,18 @@ def read_published(state: PaimonState, snapshot: Snapshot) -> PublishedStatistic
 
 def _unchanged_columns(state: PaimonState, schema_id: int) -> set[int]:
     """Field ids of the columns whose values are hashed as they were with an older schema."""
-    then = {leaf.field_id: leaf.type for leaf in leaves(state.schema_by_id(schema_id).arrow_schema)}
-    return {leaf.field_id for leaf in leaves(state.arrow_schema) if then.get(leaf.field_id) == leaf.type}
+    written = state.schema_by_id(schema_id)
+    then = {leaf.field_id: leaf.type for leaf in leaves(written.arrow_schema)}
+    was = {field.id: field.type for field in written.fields}
+    cut = {  # shorter texts and bytes have the same Arrow type
+        field.id
+        for field in state.schema.fields
+        if isinstance(field.type, AtomicType)
+        and isinstance(old := was.get(field.id), AtomicType)
+        and not keeps_values(old, field.type)
+    }
+    alike = {leaf.field_id for leaf in leaves(state.arrow_schema) if then.get(leaf.field_id) == leaf.type}
+    return alike - cut
 
 
 def sample_of(state: PaimonState) -> TableSample:
