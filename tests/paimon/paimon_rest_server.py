@@ -187,7 +187,44 @@ class PaimonRestServer:
                 if body["tableId"] != table["id"]:
                     raise RefusedError(404, "another table")
                 return {"success": self._commit(root, body["snapshot"])}
-        raise RefusedError(501, f"{method} {rest}")
+        return self._refs(method, root, Path(table["path"]), rest, body)
+
+    def _refs(self, method: str, root: Path, main: Path, rest: list[str], body: dict[str, Any]) -> Any:
+        """Tags and branches are files, as Java's server keeps them."""
+        match method, rest:
+            case "POST", ["tags"]:
+                tag = root / "tag" / f"tag-{body['tagName']}"
+                if tag.exists():
+                    raise RefusedError(409, "exists", "TAG")
+                tag.parent.mkdir(parents=True, exist_ok=True)
+                shown = json.loads((root / "snapshot" / f"snapshot-{body['snapshotId']}").read_text())
+                if "timeRetained" in body:
+                    kept = {"tagTimeRetained": int(body["timeRetained"].removesuffix(" ms")) / 1000}
+                    shown |= {"tagCreateTime": [2026, 1, 2, 3, 4], **kept}
+                tag.write_text(json.dumps(shown))
+            case "DELETE", ["tags", name]:
+                (root / "tag" / f"tag-{name}").unlink()
+            case "POST", ["branches"]:
+                folder = main / "branch" / f"branch-{body['branch']}"
+                shutil.copytree(main / "schema", folder / "schema")
+                if "fromTag" in body:
+                    shown = json.loads((main / "tag" / f"tag-{body['fromTag']}").read_text())
+                    (folder / "snapshot").mkdir()
+                    (folder / "snapshot" / f"snapshot-{shown['id']}").write_text(json.dumps(shown))
+            case "DELETE", ["branches", name]:
+                shutil.rmtree(main / "branch" / f"branch-{name}")
+            case "POST", ["branches", name, "forward"]:
+                for folder in ("schema", "snapshot"):
+                    shutil.copytree(main / "branch" / f"branch-{name}" / folder, main / folder, dirs_exist_ok=True)
+            case "POST", ["rollback"]:
+                number = body["instant"]["snapshotId"]
+                for path in (root / "snapshot").glob("snapshot-*"):
+                    if int(path.name.removeprefix("snapshot-")) > number:
+                        path.unlink()
+                (root / "snapshot" / "LATEST").write_text(str(number))
+            case _:
+                raise RefusedError(501, f"{method} {rest}")
+        return {}
 
     def _commit(self, root: Path, snapshot: dict[str, Any]) -> bool:
         newest = _newest(root)

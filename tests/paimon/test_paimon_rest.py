@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import pickle
 import time
 
@@ -83,9 +84,6 @@ def test_tables_are_kept_by_the_server(server, catalog):
         (lambda: catalog.load_table("ns.none"), NotFoundError),
         (lambda: catalog.create_table("a.b.c", SCHEMA, **KEYED), UnsupportedError),
         (lambda: catalog.create_table("ns.i", SCHEMA), UnsupportedError),
-        (lambda: renamed.create_tag("x"), UnsupportedError),
-        (lambda: renamed.create_branch("x"), UnsupportedError),
-        (lambda: renamed.rollback(1), UnsupportedError),
         (lambda: catalog.location_of("ns.x", format="paimon"), UnsupportedError),
     ):
         with pytest.raises(error):
@@ -138,6 +136,31 @@ def test_peers_share_the_server(request, server, catalog, peer):
     assert catalog.load_table("ns.x").properties["snapshot.num-retained.max"] == "30"
     other.catalog(options, ["drop", "ns", "theirs"])
     assert catalog.list_tables() == ["ns.x"]
+
+
+def test_tags_and_branches_are_the_servers(server, catalog):
+    table = catalog.create_table("ns.t", SCHEMA, **KEYED)
+    table.append(rows(1))
+    table.create_tag("one", max_ref_age=datetime.timedelta(hours=1))
+    table.create_branch("side")
+    table.append(rows(2), ref="side")
+    table.create_branch("other")
+    assert set(table.refs()) == {"main", "one", "side", "other", "branch-side", "branch-other"}
+    assert sorted(table.scan(ref="side").to_arrow()["id"].to_pylist()) == [1, 2]
+    assert read(table.refresh()) == [[1, "a"]]
+    assert table.fast_forward("main", "side").snapshot_id == 2
+    assert read(catalog.load_table("ns.t")) == [[1, "a"], [2, "a"]]
+    with pytest.raises(UnsupportedError, match="only branch 'main'"):
+        table.fast_forward("other", "side")
+    with pytest.raises(AlreadyExistsError):
+        table.create_tag("one")
+    table.rollback(1)
+    assert read(catalog.load_table("ns.t")) == [[1, "a"]]
+    for name in ("one", "side", "other"):
+        table.drop_ref(name)
+    assert list(table.refs()) == ["main"]
+    asked = {request.partition("/tables/")[2] for request in server.requests}
+    assert {"t/tags", "t/branches", "t/branches/side/forward", "t/rollback", "t/tags/one"} <= asked
 
 
 def test_two_writers_share_snapshots(server, catalog):
@@ -241,8 +264,9 @@ def test_wrong_logins_and_answers_are_named(server, catalog, monkeypatch):
             catalog.list_tables()
 
 
-def test_other_kinds_of_tables_are_refused_by_name(server, catalog):
+@pytest.mark.parametrize("kind", ["format-table", "object-table", "iceberg-table"])
+def test_other_kinds_of_tables_are_refused_by_name(server, catalog, kind):
     catalog.create_namespace("ns")
-    server._create("ns", "o", {"fields": [], "options": {"type": "object-table"}})
-    with pytest.raises(UnsupportedError, match="object-table"):
+    server._create("ns", "o", {"fields": [], "options": {"type": kind}})
+    with pytest.raises(UnsupportedError, match=kind):
         catalog.load_table("ns.o")

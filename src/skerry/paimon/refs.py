@@ -132,14 +132,13 @@ class TableRefs:
             AlreadyExistsError: A branch or tag of that name exists.
             NotFoundError: The snapshot or reference does not exist, or the table has no snapshot yet.
         """
-        self.state.authority.check_refs()
         storage, paths = self.state.storage, self.state.paths
         found = self._snapshot(snapshot, ref)
         if name == MAIN_BRANCH or name in branches.branch_names(storage, paths):
             raise AlreadyExistsError(f"branch {name!r} already exists")
         if replace and tags.find_tag(storage, paths, name) is not None:
-            tags.delete_tag(storage, paths, name)
-        tags.create_tag(storage, paths, name, found, time_retained=max_ref_age)
+            self.state.authority.delete_tag(storage, paths, name)
+        self.state.authority.create_tag(storage, paths, name, found, max_ref_age)
         with after_publish(f"the success file of tag {name!r}"):
             note_tag_created(self.state, name)
         return self
@@ -161,7 +160,6 @@ class TableRefs:
             AlreadyExistsError: A branch or tag of that name exists.
             NotFoundError: The snapshot or reference does not exist.
         """
-        self.state.authority.check_refs()
         storage, paths = self.state.storage, self.state.paths
         checked_name(name, "branch")
         if tags.find_tag(storage, paths, name) is not None:
@@ -172,13 +170,13 @@ class TableRefs:
             self.drop_ref(name)
         if snapshot is None and state_at_ref(self.refresh(), ref).snapshot is None:
             with owned_files(storage) as files:
-                branches.create_branch(storage, paths, name, files)
+                self.state.authority.create_branch(storage, paths, name, files, None)
             return self
         kept = _BRANCH_TAG + name
         with owned_files(storage) as files:
             self.create_tag(kept, snapshot, ref=ref, replace=True)
             files.add(paths.tag(kept))
-            branches.create_branch(storage, paths, name, files, tag=kept)
+            self.state.authority.create_branch(storage, paths, name, files, kept)
         return self
 
     def drop_ref(self, name: str) -> Self:
@@ -189,8 +187,7 @@ class TableRefs:
             NotFoundError: The branch or tag does not exist.
             SchemaError: It is `main`, or the table's fallback branch.
         """
-        self.state.authority.check_refs()
-        storage, paths = self.state.storage, self.state.paths
+        storage, paths, authority = self.state.storage, self.state.paths, self.state.authority
         if name == MAIN_BRANCH:
             raise SchemaError(f"branch {name!r} cannot be dropped")
         if name in branches.branch_names(storage, paths):
@@ -199,15 +196,15 @@ class TableRefs:
                     f"branch {name!r} cannot be dropped: it is the table's fallback branch; remove the option "
                     f"{FALLBACK_BRANCH} first"
                 )
-            branches.delete_branch(storage, paths, name)
+            authority.delete_branch(storage, paths, name)
             with after_publish(f"deleting the tag from which branch {name!r} was created"), suppress(NotFoundError):
-                tags.delete_tag(storage, paths, _BRANCH_TAG + name)
+                authority.delete_tag(storage, paths, _BRANCH_TAG + name)
         elif tags.find_tag(storage, paths, name) is not None:
-            tags.delete_tag(storage, paths, name)
+            authority.delete_tag(storage, paths, name)
             with after_publish(f"deleting the success file of tag {name!r}"):
                 note_tag_deleted(self.state, name)
         elif tags.find_tag(storage, paths, _BRANCH_TAG + name) is not None:  # a drop that failed half-way
-            tags.delete_tag(storage, paths, _BRANCH_TAG + name)
+            authority.delete_tag(storage, paths, _BRANCH_TAG + name)
         else:
             known = [ref.name for ref in self.refs()]
             raise NotFoundError(f"no branch or tag {name!r}{nearest(name, known)}", location=self.state.name)
@@ -224,9 +221,8 @@ class TableRefs:
             ConflictError: The branches have diverged.
             NotFoundError: The branch does not exist.
         """
-        self.state.authority.check_refs()
         state = self.branch_state(branch)
-        newest = branches.fast_forward(state.storage, state.paths, to)
+        newest = state.authority.fast_forward(state.storage, state.paths, to)
         self._load_moved(branch)
         return newest
 
@@ -244,7 +240,6 @@ class TableRefs:
             NotFoundError: The branch or snapshot does not exist, or no snapshot is old enough.
             SchemaError: `to` is something else.
         """
-        self.state.authority.check_refs()
         if isinstance(to, bool) or not isinstance(to, int | datetime):
             raise SchemaError(f"expected a snapshot id or a datetime, found {to!r}")
         state = self.branch_state(ref)
@@ -255,7 +250,8 @@ class TableRefs:
             target = read_snapshot(state.storage, state.paths, to)
         later = [found for found in self.snapshots(ref) if found.id > target.id]
         if later:
-            _forget(state, later, target.id)
+            if not state.authority.roll_back(state.paths, target.id):
+                _forget(state, later, target.id)
             self._load_moved(ref)
         return target
 

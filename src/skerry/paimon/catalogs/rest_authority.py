@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from datetime import timedelta
+from typing import Any
 
 from skerry.errors import (
     AccessDeniedError,
@@ -29,6 +30,7 @@ from skerry.paimon.metadata.schemas import latest_schema, read_schema
 from skerry.paimon.metadata.snapshot import Snapshot, decode_snapshot, snapshot_keys
 from skerry.paimon.metadata.snapshots import find_snapshot
 from skerry.storage import Storage
+from skerry.table.owned_files import OwnedFiles
 
 __all__ = ["RestAuthority"]
 
@@ -119,12 +121,51 @@ class RestAuthority(Authority):
                 f"the catalog's server has made another schema {schema.id} than was asked for", retryable=False
             )
 
-    def check_refs(self) -> NoReturn:
-        """See `Authority.check_refs`."""
-        raise UnsupportedError(
-            "tags and branches of a table in a REST catalog are kept by its server; skerry reads them, and writes to "
-            "branches, but does not create, move or drop them"
-        )
+    # ---- tags and branches ----
+
+    def create_tag(
+        self, storage: Storage, paths: TablePaths, name: str, snapshot: Snapshot, time_retained: timedelta | None
+    ) -> None:
+        """See `Authority.create_tag`."""
+        body: dict[str, Any] = {"tagName": name, "snapshotId": snapshot.id}
+        if time_retained is not None:
+            body["timeRetained"] = f"{time_retained // timedelta(milliseconds=1)} ms"
+        self.server.call("POST", *self._path(paths), "tags", body=body)
+
+    def delete_tag(self, storage: Storage, paths: TablePaths, name: str) -> None:
+        """See `Authority.delete_tag`."""
+        self.server.call("DELETE", *self._path(paths), "tags", name)
+
+    def create_branch(
+        self, storage: Storage, paths: TablePaths, branch: str, files: OwnedFiles, tag: str | None
+    ) -> None:
+        """See `Authority.create_branch`; the server writes its files."""
+        body = {"branch": branch} | ({} if tag is None else {"fromTag": tag})
+        self.server.call("POST", *self._path(paths), "branches", body=body)
+
+    def delete_branch(self, storage: Storage, paths: TablePaths, branch: str) -> None:
+        """See `Authority.delete_branch`."""
+        self.server.call("DELETE", *self._path(paths), "branches", branch)
+
+    def fast_forward(self, storage: Storage, paths: TablePaths, branch: str) -> Snapshot:
+        """See `Authority.fast_forward`.
+
+        Raises:
+            UnsupportedError: It is another branch than `main` that would advance.
+        """
+        if paths.branch != MAIN_BRANCH:
+            raise UnsupportedError(f"a REST catalog advances only branch {MAIN_BRANCH!r}, not {paths.branch!r}")
+        self.server.call("POST", *self._path(paths), "branches", branch, "forward", body={})
+        newest = self.latest_snapshot(storage, paths)
+        if newest is None:
+            raise self.server.nonsense(f"there is no snapshot after branch {branch!r} was merged")
+        return newest
+
+    def roll_back(self, paths: TablePaths, snapshot_id: int) -> bool:
+        """See `Authority.roll_back`; files of later snapshots that nothing needs are orphans."""
+        body = {"instant": {"type": "snapshot", "snapshotId": snapshot_id}}
+        self.server.call("POST", *self._path(paths), "rollback", body=body)
+        return True
 
     def _path(self, paths: TablePaths) -> tuple[str, str, str, str]:
         name = self.table if paths.branch == MAIN_BRANCH else f"{self.table}{_BRANCH}{paths.branch}"

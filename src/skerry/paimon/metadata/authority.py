@@ -8,14 +8,18 @@ Spec: docs/formats/paimon.md § 4; Paimon spec, Snapshot; Paimon Java, `Snapshot
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import ClassVar, Final
 
+from skerry.paimon.metadata.branches import create_branch, delete_branch, fast_forward
 from skerry.paimon.metadata.paths import TablePaths
 from skerry.paimon.metadata.schema import TableSchema
 from skerry.paimon.metadata.schemas import create_schema
 from skerry.paimon.metadata.snapshot import Snapshot, encode_snapshot
 from skerry.paimon.metadata.snapshots import find_snapshot, latest_snapshot, write_hint
+from skerry.paimon.metadata.tags import create_tag, delete_tag
 from skerry.storage import Storage
+from skerry.table.owned_files import OwnedFiles
 
 __all__ = ["FILES", "Authority"]
 
@@ -67,12 +71,37 @@ class Authority:
         """The snapshot of an id, after an unknown outcome; None if there is none."""
         return find_snapshot(storage, paths, snapshot_id)
 
-    def check_refs(self) -> None:
-        """Refuse to create, move or drop tags and branches if they are not kept in files alone.
+    def create_tag(
+        self, storage: Storage, paths: TablePaths, name: str, snapshot: Snapshot, time_retained: timedelta | None
+    ) -> None:
+        """Keep a snapshot under a name; see `skerry.paimon.metadata.tags.create_tag`."""
+        create_tag(storage, paths, name, snapshot, time_retained=time_retained)
 
-        Raises:
-            UnsupportedError: They are not.
+    def delete_tag(self, storage: Storage, paths: TablePaths, name: str) -> None:
+        """Delete a tag; see `skerry.paimon.metadata.tags.delete_tag`."""
+        delete_tag(storage, paths, name)
+
+    def create_branch(
+        self, storage: Storage, paths: TablePaths, branch: str, files: OwnedFiles, tag: str | None
+    ) -> None:
+        """Create a branch; see `skerry.paimon.metadata.branches.create_branch`."""
+        create_branch(storage, paths, branch, files, tag=tag)
+
+    def delete_branch(self, storage: Storage, paths: TablePaths, branch: str) -> None:
+        """Delete a branch; see `skerry.paimon.metadata.branches.delete_branch`."""
+        delete_branch(storage, paths, branch)
+
+    def fast_forward(self, storage: Storage, paths: TablePaths, branch: str) -> Snapshot:
+        """Advance a branch to the tip of another; see `skerry.paimon.metadata.branches.fast_forward`."""
+        return fast_forward(storage, paths, branch)
+
+    def roll_back(self, paths: TablePaths, snapshot_id: int) -> bool:
+        """Move a branch back to a snapshot, if that is not only a matter of deleting the files of later ones.
+
+        Returns:
+            Whether it was done.
         """
+        return False
 
     def latest_snapshot(self, storage: Storage, paths: TablePaths) -> Snapshot | None:
         """The newest snapshot of a branch; None if there is none.
