@@ -11,6 +11,7 @@ import pytest
 
 import skerry
 from skerry.errors import NotFoundError, SchemaError, UnsupportedError
+from skerry.iceberg import indexing
 from skerry.table.indexes import finding, registry
 from skerry.table.indexes.registry import FOLDER
 
@@ -95,18 +96,15 @@ def test_an_index_leaves_the_files_that_have_the_value(table):
 def test_indexes_are_listed_and_dropped(table):
     table.create_index(["trace"])
     table.create_index(["line"], kind="text", tokenizer="unicode-log")
-    table.append(rows(180))
+    table.append(rows(180))  # indexes what it writes
     listed = {index.column: index for index in table.indexes()}
     assert [(index.kind, index.tokenizer, index.files, index.indexed_files) for index in listed.values()] == [
-        ("text", "unicode-log", 4, 3),
-        ("hash", None, 4, 3),
+        ("text", "unicode-log", 4, 4),
+        ("hash", None, 4, 4),
     ]
     assert table.properties["skerry.index.line"] == "text:unicode-log"
     assert_nothing_changes(table)
-    assert table.index().files == 1
     assert table.index() == skerry.IndexSummary()
-    assert all(index.indexed_files == 4 for index in table.indexes())
-    assert_nothing_changes(table)
     table.drop_index(["trace"])
     assert [index.column for index in table.indexes()] == ["line"]
     with pytest.raises(NotFoundError, match="column 'trace' has no index"):
@@ -215,8 +213,13 @@ def test_orphan_removal_keeps_what_is_named_and_takes_the_rest(table):
     table.compact(full=True)
     table.expire_snapshots(keep_last=1, older_than=timedelta(0))
     table.remove_orphans(older_than_days=0)
-    assert [file.suffix for file in folder.iterdir()] == [".json"]
-    table.index()
+    # the pieces, and the index of the file that compaction wrote
+    left = [file.name for file in folder.iterdir() if not file.name.endswith(".json")]
+    assert sorted(name.split(".", 1)[1] for name in left) == [
+        "amudai.shard",
+        "part0.amudai.shard",
+        "part1.amudai.shard",
+    ]
     assert table.indexes()[0].indexed_files == 1
     assert_nothing_changes(table)
     location = folder_of(table)
@@ -232,6 +235,47 @@ def test_pieces_are_put_together(table):
     assert len(table.properties["skerry.indexes"].split(",")) < 9
     assert table.indexes()[0].indexed_files == 12
     assert_nothing_changes(table)
+
+
+def test_a_commit_that_is_repeated_keeps_what_others_have_registered(table, monkeypatch):
+    table.create_index(["trace"])
+    other = table.catalog.load_table("logs.spans")
+    register = indexing.register
+
+    def register_late(*arguments: Any) -> Any:
+        monkeypatch.setattr(indexing, "register", register)
+        registered = register(*arguments)
+        other.append(rows(180))
+        return registered
+
+    monkeypatch.setattr(indexing, "register", register_late)
+    table.append(rows(240))
+    assert [(index.files, index.indexed_files) for index in table.indexes()] == [(5, 5)]
+    assert_nothing_changes(table)
+
+
+def test_rows_are_committed_if_they_cannot_be_indexed(table, monkeypatch, caplog):
+    table.create_index(["trace"])
+
+    def fail(_task: Any) -> Any:
+        raise UnsupportedError("no index today")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(indexing, "build_index", fail)
+        table.append(rows(180))
+    assert "not indexed" in caplog.text
+    assert [(index.files, index.indexed_files) for index in table.indexes()] == [(4, 3)]
+    assert table.index().files == 1
+    assert_nothing_changes(table)
+
+
+def test_a_batch_that_is_there_leaves_no_index(table):
+    table.create_index(["trace"])
+    assert table.append(rows(180), stream="s", batch=1)
+    before = sorted((folder_of(table) / FOLDER).iterdir())
+    table.append(rows(180), stream="s", batch=1)
+    assert sorted((folder_of(table) / FOLDER).iterdir()) == before
+    assert table.scan(where="trace = 't200'").count() == 1
 
 
 def test_two_writers_index_at_once(table):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-from sweep_operations import FORMATS, SCHEMA, Operation
+from sweep_operations import FORMATS, SCHEMA, SHOWS_INDEXES, Operation
 from sweep_places import Place
 
 from skerry.errors import AlreadyExistsError, UnsupportedError
@@ -74,11 +74,14 @@ def _facts(table: Any) -> dict[str, Any]:
             for name, text in table.properties.items()
             if name not in ("path", PIECES_PROPERTY) and not name.startswith("nessie.")
         },
-        "pieces": len(piece_names(table.properties)),
-        "indexes": [(index.column, index.indexed_files) for index in table.indexes()],
+        "indexes": _indexes(table) if SHOWS_INDEXES in table.properties else (),
         "snapshots": len(table.snapshots()),
         "files": len(table.files()),
     }
+
+
+def _indexes(table: Any) -> tuple[Any, ...]:
+    return len(piece_names(table.properties)), *((index.column, index.indexed_files) for index in table.indexes())
 
 
 def _rows(table: Any, **where: Any) -> list[tuple[Any, ...]]:

@@ -18,7 +18,7 @@ from skerry.errors import NotFoundError, UnsupportedError
 from skerry.table.connector.publication import Publication, WriteMode
 from skerry.table.stream_batch import StreamBatch
 
-__all__ = ["FORMATS", "OPERATIONS", "SCHEMA", "TABLE", "Operation", "make", "rows"]
+__all__ = ["FORMATS", "OPERATIONS", "SCHEMA", "SHOWS_INDEXES", "TABLE", "Operation", "make", "rows"]
 
 TABLE = "d.t"
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("v", pa.int64()), ("s", pa.string())])
@@ -360,10 +360,19 @@ def _places() -> list[Operation]:
     return found
 
 
+SHOWS_INDEXES = "sweep.shows-indexes"
+"""Table property: whether indexes belong to the outcome; a commit of rows may do without them."""
+
+
+def _wants_index(catalog: Any, table: Any, place: Place) -> None:
+    table.set_properties({"skerry.index.id": "hash", SHOWS_INDEXES: "true"})
+
+
 def _operations() -> list[Operation]:
     now = datetime.now
     found = [
-        _iceberg("index", lambda table: table.index(), **{"skerry.index.id": "hash"}),
+        _iceberg("index", lambda table: table.index(), _wants_index),
+        _iceberg("append-indexed", lambda table: table.append(rows(20, 25)), **{"skerry.index.id": "hash"}),
         *_both("append", lambda table: table.append(rows(20, 30))),
         *_both("append-batch", lambda table: table.append(rows(20, 30), stream="s", batch=1), repeats=True),
         *_both("overwrite", lambda table: table.overwrite(rows(100, 105), "id < 5")),

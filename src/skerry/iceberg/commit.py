@@ -321,7 +321,7 @@ def _stage_snapshot(staging: _Staging, change: SnapshotChange) -> StagedCommit:
         updates=(*updates, *change.updates, *statistics),
         requirements=(*_same_table(metadata), unmoved),
         metadata_write=MetadataWrite(staging.files),
-        named=tuple(entry.data_file.location for entry in (*change.added, *change.added_deletes)),
+        named=(*(entry.data_file.location for entry in (*change.added, *change.added_deletes)), *change.files),
         snapshot=snapshot,
     )
 

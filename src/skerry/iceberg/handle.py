@@ -60,6 +60,15 @@ class IcebergHandle:
             ConflictError: Other writers won every race, or the operation does not fit what they did.
             CommitUnknownError: The outcome is unknown; nothing was cleaned up.
         """
+        from skerry.table.indexes.definitions import INDEX_PREFIX
+
+        if not any(name.startswith(INDEX_PREFIX) for name in self.state.properties):
+            return self._commit(operation)
+        from skerry.iceberg.indexing import commit_with_indexes
+
+        return commit_with_indexes(self.state, operation, self._commit)
+
+    def _commit(self, operation: Operation[TableState, SnapshotChange | MetadataChange]) -> TableState:
         return self.commit_retrying(operation, lambda base: RetryPolicy.from_properties(base.properties))
 
     def commit_retrying(

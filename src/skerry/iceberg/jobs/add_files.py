@@ -52,6 +52,11 @@ class AddFiles:
 
     append: AppendFiles
 
+    @property
+    def data_files(self) -> tuple[DataFile, ...]:
+        """The files that it adds."""
+        return self.append.files
+
     def apply(self, base: TableState) -> SnapshotChange | None:
         """Decide the change.
 

@@ -52,6 +52,11 @@ class AppendFiles:
         sampled, _ = sketched_files(files)
         return cls(tuple(file.data_file for file in files), sampled, ref, properties or {}, staged)
 
+    @property
+    def data_files(self) -> tuple[DataFile, ...]:
+        """The files that it adds."""
+        return self.files
+
     def apply(self, base: TableState) -> SnapshotChange | None:
         """Decide the append to `base`; None without files."""
         if not self.files:

@@ -35,6 +35,7 @@ class SnapshotChange:
         staged: Whether the branch does not move: the snapshot is audited before it is published.
         rewritten_manifests: Locations of manifests whose entries are to be rewritten, sorted by partition.
         updates: Further updates of the metadata, in the same commit.
+        files: Locations of further files that were written for the change.
     """
 
     operation: str
@@ -48,6 +49,7 @@ class SnapshotChange:
     staged: bool = False
     rewritten_manifests: frozenset[str] = frozenset()
     updates: tuple[TableUpdate, ...] = ()
+    files: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

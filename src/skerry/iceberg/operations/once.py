@@ -14,6 +14,7 @@ from skerry.iceberg.metadata.state import TableState
 from skerry.iceberg.metadata.table_updates import RemovePropertiesUpdate, SetPropertiesUpdate, TableUpdate
 from skerry.iceberg.operations.change import MetadataChange, SnapshotChange
 from skerry.table.commit import Operation
+from skerry.table.files.data_file import DataFile
 from skerry.table.stream_batch import LastBatch, StreamBatch, has_batch
 
 __all__ = ["Once", "StreamBatch", "last_batch"]
@@ -51,6 +52,11 @@ class Once:
         self._operation = operation
         self._batch = batch
         self.was_there = False
+
+    @property
+    def data_files(self) -> tuple[DataFile, ...]:
+        """The files that the operation adds."""
+        return getattr(self._operation, "data_files", ())
 
     def apply(self, base: TableState) -> SnapshotChange | MetadataChange | None:
         """Decide the change; None if the table has the batch.

@@ -16,7 +16,7 @@ from skerry.iceberg.manifests.manifest import EntryStatus, FileContent, Manifest
 from skerry.iceberg.metadata.state import MAIN, TableState
 from skerry.iceberg.operations.change import DeleteKey, SnapshotChange
 from skerry.iceberg.operations.conflicts import Conflicts, Isolation
-from skerry.table.files.data_file import WrittenFile
+from skerry.table.files.data_file import DataFile, WrittenFile
 from skerry.table.predicate import ALWAYS_TRUE, Predicate
 from skerry.table.statistics.file_groups import SketchedFile, ThinnedGroup, key_of
 from skerry.table.statistics.table_sample import SampleChange, delete_name, partition_name, sketched_files
@@ -27,8 +27,20 @@ NewFile = ManifestEntry | WrittenFile
 """A data file to add: a written file with samples, or a manifest entry."""
 
 
+class _AddsFiles:
+    """An operation that adds data files."""
+
+    __slots__ = ()
+    added: tuple[NewFile, ...]
+
+    @property
+    def data_files(self) -> tuple[DataFile, ...]:
+        """The files that it adds."""
+        return tuple(each.data_file for each in self.added)
+
+
 @dataclass(frozen=True, slots=True)
-class RowDelta:
+class RowDelta(_AddsFiles):
     """Add delete files, and with them data files that contain the updated rows.
 
     A job that deletes and inserts rows must not lose concurrent changes of the same rows. Under any isolation, the data
@@ -116,7 +128,7 @@ class RowDelta:
 
 
 @dataclass(frozen=True, slots=True)
-class OverwriteFiles:
+class OverwriteFiles(_AddsFiles):
     """Replace data files by others with different rows: copy-on-write changes and overwrites.
 
     Under any isolation, the removed files must still exist, and no other writer may have deleted rows of them. Under
@@ -172,7 +184,7 @@ class OverwriteFiles:
 
 
 @dataclass(frozen=True, slots=True)
-class RewriteFiles:
+class RewriteFiles(_AddsFiles):
     """Replace data files by others with the same rows: compaction.
 
     The snapshot's operation is `replace`, and the table's fresh sketches are carried over. No other writer may have
