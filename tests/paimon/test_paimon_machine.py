@@ -37,6 +37,14 @@ TABLES: dict[str, dict[str, Any]] = {
         "partition_by": ["part"],
         "properties": {"dynamic-bucket.target-row-num": "4", "manifest.merge-min-count": "3"},
     },
+    "key, lookup": {
+        "primary_key": ["id"],
+        "properties": {"bucket": "2", "changelog-producer": "lookup", "num-sorted-run.compaction-trigger": "3"},
+    },
+    "key, full compaction": {
+        "primary_key": ["id"],
+        "properties": {"bucket": "1", "changelog-producer": "full-compaction", "full-compaction.delta-commits": "3"},
+    },
     "key, Avro, changelog": {
         "primary_key": ["id"],
         "properties": {"bucket": "1", "file.format": "avro", "changelog-producer": "input"},

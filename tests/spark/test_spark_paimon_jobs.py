@@ -193,6 +193,24 @@ def test_upkeep(spark, java, catalog):
     assert plain(table) == expected
 
 
+@pytest.mark.parametrize("producer", ["lookup", "full-compaction"])
+def test_compaction_writes_the_changelog(spark, java, catalog, producer):
+    how = {"primary_key": ["k"], "partition_by": ["bucket(2, k)"], "properties": {"changelog-producer": producer}}
+    table = catalog.create_table("d.t", SCHEMA, format="paimon", **how)
+    for keys, text in ((range(6), "a"), (range(3, 9), "b")):
+        rows = data(keys, text)
+        skerry.spark.ingest(spark, spark.createDataFrame(rows.to_pandas(), "k long, p int, s string"), table)
+        assert table.refresh().changes(table.current_snapshot().snapshot_id - 1).to_arrow().num_rows == 0
+        skerry.spark.compact(spark, table.refresh(), full=producer == "full-compaction")
+    found = table.refresh().changes().to_arrow().select(["_change_type", "k", "s"]).to_pylist()
+    expected = [("INSERT", k, f"a{k}") for k in range(6)] + [("INSERT", k, f"b{k}") for k in range(6, 9)]
+    expected += [(f"UPDATE_{when}", k, f"{s}{k}") for k in range(3, 6) for when, s in (("BEFORE", "a"), ("AFTER", "b"))]
+    assert sorted(tuple(row.values()) for row in found) == sorted(expected)
+    kinds = {"+I": "INSERT", "-U": "UPDATE_BEFORE", "+U": "UPDATE_AFTER"}
+    theirs = [(kinds[kind], k, s) for _, kind, k, _, s in java.changelog(table.location)]
+    assert sorted(theirs) == sorted(expected)
+
+
 def test_compaction_folds_deletes_in(spark, java, catalog):
     properties = {"deletion-vectors.enabled": "true"}
     table = catalog.create_table("d.t", SCHEMA, format="paimon", partition_by=["p"], properties=properties)
