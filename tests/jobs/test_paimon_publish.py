@@ -378,9 +378,9 @@ def test_arguments_without_sense(tmp_path, keyed):
     append = make(tmp_path / "append", **TABLES["append"])
     with pytest.raises(SchemaError, match="an upsert needs key columns"):
         ShareLayout.of(append.handle, Publication(WriteMode.UPSERT))
-    expiring = make(tmp_path / "expiring", **KEYED, properties={"bucket": "1", "record-level.expire-time": "1 d"})
-    with pytest.raises(UnsupportedError, match=r"record-level\.expire-time=1 d"):
-        ShareLayout.of(expiring.handle, Publication())
+    watched = make(tmp_path / "watched", **KEYED, properties={"bucket": "1", "commit.callbacks": "com.example.Watch"})
+    with pytest.raises(UnsupportedError, match=r"commit\.callbacks=com\.example\.Watch"):
+        ShareLayout.of(watched.handle, Publication())
 
 
 def test_rows_for_another_number_of_buckets_are_refused_or_put_into_those_that_are_there(tmp_path):
