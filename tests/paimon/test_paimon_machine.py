@@ -143,6 +143,16 @@ class Machine:
     def compact(self) -> None:
         self.table.compact(full=self.chance.random() < 0.5, min_input_files=2, ref=self.any_branch())
 
+    def index(self) -> None:
+        """Other indexes for new files, and perhaps for old ones."""
+        kind = self.chance.choice(["bitmap", "range-bitmap", "bloom-filter"])
+        columns = self.chance.choice(["text", "id,text"])
+        threshold = self.chance.choice(["0 b", "1 mb"])
+        self.table.set_properties(
+            {f"file-index.{kind}.columns": columns, "file-index.in-manifest-threshold": threshold}
+        )
+        self.table.rewrite_file_indexes(full=self.chance.random() < 0.5, ref=self.any_branch())
+
     def analyze(self) -> None:
         self.table.analyze()
 
@@ -203,6 +213,8 @@ class Machine:
             self.past[state.snapshot.id] = dict(self.rows)
         for name, rows in {**self.branches, **self.tags}.items():
             assert self.read(ref=name) == rows, (step, name)
+            chosen = {id_: row for id_, row in rows.items() if row[2] == "a"}
+            assert self.read(ref=name, where="text = 'a'") == chosen, (step, name)
         if self.past:
             number = self.chance.choice(sorted(self.past))
             assert self.read(snapshot=number) == self.past[number], (step, number)
@@ -228,6 +240,7 @@ WEIGHTS: dict[Callable[[Machine], None], int] = {
     Machine.delete: 3,
     Machine.overwrite: 1,
     Machine.compact: 3,
+    Machine.index: 2,
     Machine.analyze: 1,
     Machine.tag: 1,
     Machine.branch: 1,
