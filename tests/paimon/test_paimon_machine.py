@@ -32,6 +32,10 @@ TABLES: dict[str, dict[str, Any]] = {
     },
     "append in buckets": {"properties": {"bucket": "2", "bucket-key": "text"}},
     "key": {"primary_key": ["id"], "properties": {"bucket": "2", "num-sorted-run.compaction-trigger": "3"}},
+    "key, vectors": {
+        "primary_key": ["id"],
+        "properties": {"bucket": "2", "num-sorted-run.compaction-trigger": "3", "deletion-vectors.enabled": "true"},
+    },
     "key, partitioned, dynamic": {
         "primary_key": ["part", "id"],
         "partition_by": ["part"],
@@ -105,6 +109,8 @@ class Machine:
         if new and "dynamic" not in str(self.table.properties):  # which pypaimon does not keep
             self.peer.write(self.table.location, self.data(new))
             self.branches["main"] |= new
+            if self.is_keyed:
+                self.table.refresh().compact()  # or vectors would hide the rows
 
     def upsert(self) -> None:
         branch = self.any_branch()
