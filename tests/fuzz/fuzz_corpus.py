@@ -31,6 +31,7 @@ from fuzz_mutations import (
     keeping_length,
     of_bytes,
 )
+from paimon_answers import paimon_answers
 from pyarrow.parquet.encryption import create_encryption_properties
 
 import skerry
@@ -131,6 +132,7 @@ NAMES = (
     "paimon-index-range-bitmap",
     "paimon-manifest",
     "paimon-manifest-list",
+    "paimon-rest-answer",
     "paimon-schema",
     "paimon-snapshot",
     "paimon-table",
@@ -569,6 +571,7 @@ def _rest(folder: Path) -> Iterator[Kind]:
             return readers[index][1](data)
 
     yield Kind("rest-answer", samples, read, _JSON, share=200)
+    yield Kind("paimon-rest-answer", *paimon_answers(folder), _JSON, share=200)
 
 
 def refused(act: Callable[[], Any]) -> Any:
