@@ -221,6 +221,15 @@ def test_a_copy_commits_through_the_server(server, catalog):
     assert TOKEN not in repr(handle.state)
 
 
+def test_tasks_that_read_do_not_get_the_token(catalog):
+    table = catalog.create_table("ns.t", SCHEMA, **KEYED)
+    table.append(rows(1))
+    scan = table.scan()
+    task = pickle.dumps(scan.row_reader())
+    assert TOKEN.encode() not in task
+    assert [batch.num_rows for batch in pickle.loads(task).batches(scan.plan())] == [1]
+
+
 def test_data_tokens_open_files_and_are_renewed(server, monkeypatch):
     server.data_token = {"s3.access-key": "key", "s3.secret-key": "hidden-secret", "s3.region": "r"}
     catalog = connect(server)

@@ -119,6 +119,14 @@ class PaimonState:
             follower=self.follower,
         )
 
+    def for_reading(self) -> PaimonState:
+        """The same state without the catalog's authority, whose login tasks that only read need not have."""
+        if self.authority is FILES:
+            return self
+        state = replace(self, authority=FILES)
+        state._schemas.update(self._schemas)  # noqa: SLF001  of the same class
+        return state
+
     def at(self, snapshot: Snapshot) -> PaimonState:
         """The state at a snapshot of this branch: with the schema that was the newest then."""
         state = replace(self, snapshot=snapshot, schema=self.schema_by_id(snapshot.schema_id))

@@ -252,7 +252,8 @@ class SplitReader:
                     return
 
     def __getstate__(self) -> dict[str, Any]:
-        return {field: self.__dict__[field] for field in ("state", "columns", "predicate", "threads", "memory_bytes")}
+        kept = {field: self.__dict__[field] for field in ("columns", "predicate", "threads", "memory_bytes")}
+        return {"state": self.state.for_reading(), **kept}
 
     # ---- raw parts ----
 
