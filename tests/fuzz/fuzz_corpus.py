@@ -51,6 +51,7 @@ from skerry.iceberg.writing.shape_bounds import points_of
 from skerry.kernels import cache as kernel_cache
 from skerry.paimon.file_index import FileIndex, IndexedColumn, encode_container
 from skerry.paimon.file_index.bloom import BloomFilterBuilder
+from skerry.paimon.file_index.btree import BTreeIndex, KeyRange
 from skerry.paimon.manifests.deletion_vectors import VectorBits, encode_vectors, find_vector
 from skerry.paimon.manifests.hash_index import read_hashes
 from skerry.paimon.manifests.index_manifest import IndexManifestEntry, read_index_manifest
@@ -66,7 +67,7 @@ from skerry.paimon.reading.blob_columns import BlobColumn
 from skerry.paimon.values.binary_reading import decode_rows
 from skerry.paimon.values.binary_row import encode_rows
 from skerry.paimon.values.blob_layout import BlobDescriptor
-from skerry.paimon.values.types import decode_type
+from skerry.paimon.values.types import AtomicType, TypeRoot, decode_type
 from skerry.puffin.deletion_vector import decode_deletion_vector, encode_deletion_vector
 from skerry.storage import Storage
 from skerry.table.files.data_file import DataFile, DeleteFile, DeleteKind
@@ -119,6 +120,7 @@ NAMES = (
     "key-metadata",
     "manifest-cache",
     "orc",
+    "paimon-b-tree",
     "paimon-binary-row",
     "paimon-blob-descriptor",
     "paimon-blob-file",
@@ -800,6 +802,7 @@ def _paimon_indexes(folder: Path) -> Iterator[Kind]:
     read_index = _in_file(folder / "hash", lambda path: read_hashes(_STORAGE, path, entry).tolist())
     yield Kind("paimon-hash-index", [hashes], read_index)
     yield from _blobs(folder)
+    yield _b_trees()
     for kind, samples in _indexes().items():
 
         def read(data: bytes, index: int, samples: Any = samples) -> Any:
@@ -818,6 +821,33 @@ def _paimon_indexes(folder: Path) -> Iterator[Kind]:
 
         yield Kind(f"paimon-index-{kind}", [data for data, *_ in samples], read, share=150)
     yield _binary_rows()
+
+
+def _b_trees() -> Kind:
+    """Global indexes of a column of numbers, written by pypaimon."""
+    folder = Path(__file__).parents[1] / "paimon" / "data" / "pypaimon" / "indexed" / "index"
+    samples = [path.read_bytes() for path in sorted(folder.glob("btree-*")) if path.stat().st_size > 1000]
+    assert samples
+
+    def read(data: bytes, _index: int) -> Any:
+        index = BTreeIndex(lambda offset, length: data[offset : offset + length], len(data), _NUMBER, "f")
+        found = [index.row_ids([KeyRange(least, greatest)], 80) for least, greatest in ((3, 3), (50, 120), (None, 9))]
+        return [None if rows is None else rows.tolist() for rows in found]
+
+    def sealed(data: bytes, _index: int) -> bytes:
+        """The first block of entries with its checksum, so that mutants of it are looked into."""
+        if len(data) < 200:
+            return data
+        *_, offset, length, _, _, _, _ = struct.unpack("<QIQQIQIII", data[-52:])
+        if offset + length + 5 > len(data) - 52:
+            return data
+        crc = zlib.crc32(data[offset + length : offset + length + 1], zlib.crc32(data[offset : offset + length]))
+        return data[: offset + length + 1] + struct.pack("<I", crc) + data[offset + length + 5 :]
+
+    return Kind("paimon-b-tree", samples, read, seal=sealed, share=150)
+
+
+_NUMBER = AtomicType(TypeRoot.BIGINT)
 
 
 def _blobs(folder: Path) -> Iterator[Kind]:

@@ -32,6 +32,7 @@ from skerry.paimon.planning.file_locations import bucket_folders, check_location
 from skerry.paimon.planning.file_pruning import FilePruner, index_sources
 from skerry.paimon.planning.hash_pruning import buckets_with_hashes
 from skerry.paimon.planning.planned_splits import PaimonPlan, PlannedFiles, PlannedSplits
+from skerry.paimon.planning.row_id_pruning import RowIdPruner
 from skerry.paimon.planning.row_sections import row_sections
 from skerry.paimon.planning.sections import KeyRanges, Sections, key_ranges
 from skerry.paimon.planning.splits import VectorLocation
@@ -249,9 +250,26 @@ class EntryPruner:
             must[kept.rows[~kept.is_raw[kept.of_row]]] = False
         self._tell_bounds(live, files, kept, by_keys.reasons, verdict.reasons)
         kept = self._prune_hashes(files, kept)
+        if self.conjuncts and options.row_tracking and len(kept):
+            kept = self._prune_row_ids(files, kept)
         if self.conjuncts and options.file_index_read:
             kept = self._prune_indexes(pruner, files, kept, must)
         return self._finish(files, kept, ranges, must, vectors)
+
+    def _prune_row_ids(self, files: ReadEntries, sections: Sections) -> Sections:
+        """Sections without those in which global indexes find no row."""
+        schema_ids = frozenset(files.numbers("_SCHEMA_ID").tolist())
+        heads = sections.rows[sections.starts[:-1]]
+        first = files.entries.column("_FIRST_ROW_ID").fill_null(-1).to_numpy(zero_copy_only=False)
+        pruner = RowIdPruner(self.state, self.snapshot, self.conjuncts, schema_ids)
+        may = pruner.may_hold(first[heads], files.numbers("_ROW_COUNT")[heads])
+        if may is None:
+            return sections
+        left = sections.only(may)
+        lost = len(sections.rows) - len(left.rows)
+        reasons = (("rows that indexes do not find", lost),) if lost else ()
+        self.steps.append(_step("files by global index", files, sections.rows, left.rows, reasons))
+        return left
 
     def _overlaps(self, files: ReadEntries) -> tuple[Sections, KeyRanges | None]:
         """Sections of files, and their keys where they are merged."""

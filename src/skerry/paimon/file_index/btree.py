@@ -1,0 +1,220 @@
+"""B-tree files of global indexes: the row ids of the keys of a column, in blocks of ascending keys.
+
+Spec: docs/formats/paimon.md § 12.8.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from skerry.compression.zstd import decompress_zstd
+from skerry.errors import FormatError, UnsupportedError
+from skerry.paimon.values.types import AtomicType, TypeRoot
+
+__all__ = ["FOOTER_BYTES", "TYPE", "BTreeIndex", "KeyRange", "can_index"]
+
+TYPE: Final = "btree"
+FOOTER_BYTES: Final = 52
+_RULE: Final = "docs/formats/paimon.md § 12.8"
+_FOOTER: Final = struct.Struct("<QIQQIQIII")
+_MAGIC: Final = 0x50425449
+_VERSION: Final = 1
+_TRAILER: Final = struct.Struct("<BI")
+_END: Final = struct.Struct("<IB")
+_ALIGNED: Final = 0
+_NONE, _ZSTD = 0, 1
+_MOST_BYTES: Final = 64 << 20
+_MOST_BLOCKS: Final = 32
+"""Conditions that reach more blocks are not looked up."""
+
+_NUMBERS: Final = {
+    TypeRoot.TINYINT: struct.Struct("<b"),
+    TypeRoot.SMALLINT: struct.Struct("<h"),
+    TypeRoot.INT: struct.Struct("<i"),
+    TypeRoot.BIGINT: struct.Struct("<q"),
+}
+_TEXTS: Final = (TypeRoot.CHAR, TypeRoot.VARCHAR)
+
+
+def can_index(type_: AtomicType) -> bool:
+    """Whether keys of a type are understood: integers and strings."""
+    return type_.root in _NUMBERS or type_.root in _TEXTS
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRange:
+    """Keys between two bounds, which may be missing.
+
+    Args:
+        least: No key is less; strings as bytes.
+        greatest: No key is greater.
+    """
+
+    least: Any = None
+    greatest: Any = None
+
+    def is_below(self, key: Any) -> bool:
+        """Whether all of it is less than a key."""
+        return self.greatest is not None and self.greatest < key
+
+    def is_above(self, key: Any) -> bool:
+        """Whether all of it is greater than a key."""
+        return self.least is not None and self.least > key
+
+
+@dataclass(frozen=True)
+class BTreeIndex:
+    """A file of an index.
+
+    Args:
+        fetch: Reads a range of it: offset, length.
+        size: Its bytes.
+        type: The type of its keys.
+        location: The file, for messages.
+    """
+
+    fetch: Callable[[int, int], bytes]
+    size: int
+    type: AtomicType
+    location: str
+
+    def row_ids(self, ranges: Sequence[KeyRange], limit: int) -> npt.NDArray[np.int64] | None:
+        """The rows whose keys are in some ranges.
+
+        Args:
+            ranges: The ranges.
+            limit: Row ids are less.
+
+        Returns:
+            int64[n] Ascending row ids, counted from the first row of the index; None if too many blocks would be read.
+
+        Raises:
+            FormatError: The file is corrupt.
+            UnsupportedError: Its version or compression is unknown.
+        """
+        blocks = list(self._reached(ranges))
+        if len(blocks) > _MOST_BLOCKS:
+            return None
+        found = [np.zeros(0, np.int64)]
+        for offset, length in blocks:
+            for key, value in self._entries(self._block(offset, length)):
+                if any(not (range_.is_below(key) or range_.is_above(key)) for range_ in ranges):
+                    found.append(_row_ids(_Reader(value, self.location)))
+        rows = np.unique(np.concatenate(found))
+        if len(rows) and (rows[0] < 0 or rows[-1] >= limit):
+            raise self._wrong(f"has row {int(rows[-1])} of {limit}")
+        return rows
+
+    # ---- blocks ----
+
+    def _reached(self, ranges: Sequence[KeyRange]) -> Iterator[tuple[int, int]]:
+        """The blocks that may have keys of some ranges: each is listed with its greatest key."""
+        data = self._fetch(self.size - FOOTER_BYTES, FOOTER_BYTES)
+        *_, offset, length, _, _, version, magic = _FOOTER.unpack(data)
+        if magic != _MAGIC:
+            raise self._wrong("is not a b-tree")
+        if version != _VERSION:
+            raise UnsupportedError(f"version {version} of b-trees is not supported", location=self.location)
+        before = None
+        for key, value in self._entries(self._block(offset, length)):
+            reader = _Reader(value, self.location)
+            handle = reader.number(), reader.number()
+            if any(not range_.is_above(key) and (before is None or not range_.is_below(before)) for range_ in ranges):
+                yield handle
+            before = key
+
+    def _fetch(self, offset: int, length: int) -> bytes:
+        if offset < 0 or length > self.size - offset:
+            raise self._wrong(f"of {self.size} bytes has a block of {length} bytes at {offset}")
+        return self.fetch(offset, length)
+
+    def _block(self, offset: int, length: int) -> bytes:
+        stored = self._fetch(offset, length + _TRAILER.size)
+        data, (compression, crc) = stored[:length], _TRAILER.unpack(stored[length:])
+        if zlib.crc32(bytes([compression]), zlib.crc32(data)) != crc:
+            raise self._wrong("has a block with a wrong checksum")
+        if compression == _NONE:
+            return data
+        if compression != _ZSTD:
+            raise UnsupportedError(f"compression {compression} of b-trees is not supported", location=self.location)
+        reader = _Reader(data, self.location)
+        expected = reader.number()
+        if expected > _MOST_BYTES:
+            raise self._wrong(f"has a block of {expected} bytes")
+        plain = decompress_zstd(data[reader.position :], max_bytes=expected)
+        if len(plain) != expected:
+            raise self._wrong("has a block of another length than it says")
+        return bytes(plain)
+
+    def _entries(self, block: bytes) -> Iterator[tuple[Any, bytes]]:
+        """Keys and values of a block."""
+        if len(block) < _END.size:
+            raise self._wrong("has a block without an end")
+        number, kind = _END.unpack(block[-_END.size :])
+        end = len(block) - _END.size - (0 if kind == _ALIGNED else 4 * number)
+        if end < 0:
+            raise self._wrong(f"has a block of {len(block)} bytes with {number} entries")
+        reader = _Reader(block[:end], self.location)
+        while reader.position < end:
+            key = self._key(reader.bytes(reader.number()))
+            yield key, reader.bytes(reader.number())
+
+    def _key(self, data: bytes) -> Any:
+        form = _NUMBERS.get(self.type.root)
+        if form is None:
+            return data
+        if len(data) != form.size:
+            raise self._wrong(f"has a key of {len(data)} bytes, expected {form.size}")
+        return form.unpack(data)[0]
+
+    def _wrong(self, what: str) -> FormatError:
+        return FormatError(f"the file {what}", location=self.location, rule=_RULE)
+
+
+class _Reader:
+    """Reads numbers and bytes one after the other."""
+
+    def __init__(self, data: bytes, location: str) -> None:
+        self._data = data
+        self._location = location
+        self.position = 0
+
+    def number(self) -> int:
+        """A number of a variable length, seven bits in each byte, the lowest first."""
+        value = 0
+        for shift in range(0, 63, 7):
+            if self.position >= len(self._data):
+                break
+            byte = self._data[self.position]
+            self.position += 1
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value
+        raise FormatError("the file has a number that does not end", location=self._location, rule=_RULE)
+
+    def bytes(self, length: int) -> bytes:
+        """Some bytes."""
+        found = self._data[self.position : self.position + length]
+        if len(found) < length:
+            raise FormatError("the file has an entry that does not end", location=self._location, rule=_RULE)
+        self.position += length
+        return found
+
+    @property
+    def left(self) -> int:
+        """Bytes that are not read yet."""
+        return len(self._data) - self.position
+
+
+def _row_ids(reader: _Reader) -> npt.NDArray[np.int64]:
+    count = reader.number()
+    if count > reader.left:
+        raise FormatError("the file has fewer row ids than it says", location=reader._location, rule=_RULE)  # noqa: SLF001
+    return np.fromiter((reader.number() for _ in range(count)), np.int64, count)
