@@ -118,6 +118,9 @@ def test_an_older_run_is_repeated(tmp_path: Path) -> None:
     state = table.handle.state
     state.storage.write(state.paths.changelog(1), bytes(state.storage.read(state.paths.snapshot(1))))
     before = changes(table, 0)
+    assert [file.location for file in table.remove_orphans(older_than_days=0, dry_run=True).files] == [
+        state.paths.changelog(1)
+    ]
     assert table.expire_snapshots(dry_run=True).snapshot_ids == (1, 2, 3, 4, 5)
     assert kept(table)[1] == [1]
     assert table.expire_snapshots().snapshot_ids == (1, 2, 3, 4, 5)

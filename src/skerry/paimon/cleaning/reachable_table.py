@@ -23,6 +23,7 @@ from skerry.paimon.metadata.branches import branch_folder_names, branch_names, o
 from skerry.paimon.metadata.iceberg_storage import ICEBERG_STORAGE
 from skerry.paimon.metadata.paths import MAIN_BRANCH, TablePaths
 from skerry.paimon.metadata.schemas import schema_ids
+from skerry.paimon.metadata.snapshots import snapshot_ids
 from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.metadata.stream_marks import marks_folder
 from skerry.storage import FileStatus, Storage, file_key, join, name
@@ -118,7 +119,8 @@ class ReachablePaimonTable:
     def _metadata_files(self) -> Iterator[FileStatus]:
         """Schemas, snapshots, tags, changelogs, consumers and marks of streams of all branches, and hints.
 
-        Names that begin with a dot are files that are still being written, or were abandoned.
+        Names that begin with a dot are files that are still being written, or were abandoned; a changelog beside its
+        snapshot was left by an expiry that did not finish.
         """
         for paths in self._branches():
             folders = (
@@ -130,12 +132,15 @@ class ReachablePaimonTable:
                 paths.consumers,
                 marks_folder(paths),
             )
+            beside = {file_key(paths.changelog(number)) for number in snapshot_ids(self.storage, paths)}
             for folder in folders:
                 try:
                     files = self.storage.list_folder(folder).files
                 except NotFoundError:
                     continue
-                yield from (file for file in files if not name(file.location).startswith("."))
+                for file in files:
+                    if not name(file.location).startswith(".") and file_key(file.location) not in beside:
+                        yield file
         yield from self._iceberg_files()
 
     def _iceberg_files(self) -> Iterator[FileStatus]:

@@ -198,10 +198,11 @@ def _expire(state: PaimonState, plan: _Plan) -> None:
     """Delete the files of snapshots and changelogs, and keep the changelogs that outlive their snapshots."""
     storage, paths = state.storage, state.paths
     last = plan.snapshots[-1].id if plan.snapshots else plan.changelogs[-1]
+    kept = {snapshot.id for snapshot in plan.kept}
     with several_files(f"snapshots and changelogs up to {last} may or may not have expired", paths.snapshots):
-        for snapshot in plan.kept:
-            keep_changelog(storage, paths, snapshot)
         for snapshot in plan.snapshots:
+            if snapshot.id in kept:
+                keep_changelog(storage, paths, snapshot)
             storage.delete([paths.snapshot(snapshot.id)])
         storage.delete([paths.changelog(number) for number in plan.changelogs])
     with suppress(SkerryError):  # a hint saves others a listing, and may be wrong
