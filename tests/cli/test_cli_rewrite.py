@@ -1,4 +1,4 @@
-"""`skerry rewrite-manifests`, `skerry rewrite-deletes` and `skerry migrate`: what they do and what they say."""
+"""`skerry rewrite-manifests`, `-deletes`, `-file-indexes` and `skerry migrate`: what they do and what they say."""
 
 from __future__ import annotations
 
@@ -39,6 +39,23 @@ def test_manifests(catalog):
     assert (again["table"], again["rewritten_manifests"], again["added_manifests"]) == ("d.t", 1, 1)
     assert table.refresh().scan().count() == 5
     assert "no branch" in run("rewrite-manifests", "d.t", "--ref", "absent", code=1)
+
+
+def test_file_indexes(catalog):
+    catalog.create_namespace("d")
+    schema = pa.schema([("k", pa.int64()), ("p", pa.int32())])
+    table = catalog.create_table("d.t", schema, format="paimon", partition_by=["p"])
+    table.append(pa.table({"k": [1, 2], "p": [0, 1]}, schema=schema))
+    assert run("rewrite-file-indexes", "d.t") == "d.t: nothing to do\n"
+    table.set_properties({"file-index.bitmap.columns": "k", "file-index.in-manifest-threshold": "0 b"})
+    told = run("rewrite-file-indexes", "d.t", "--dry-run")
+    assert told.startswith("d.t: 2 data files (")
+    assert told.endswith(") would be indexed\n")
+    done = run("rewrite-file-indexes", "d.t", "--where", "p = 1")
+    assert done.endswith("indexed, 1 of them by files of their own\n")
+    assert json.loads(run("rewrite-file-indexes", "d.t", "--json"))["data_files"] == 1
+    assert json.loads(run("rewrite-file-indexes", "d.t", "--all", "--json"))["index_files"] == 2
+    assert "partition keys" in run("rewrite-file-indexes", "d.t", "--where", "k = 1", code=1)
 
 
 def test_deletes(catalog):
