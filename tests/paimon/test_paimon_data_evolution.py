@@ -466,3 +466,17 @@ def test_updates_of_indexed_columns_drop_the_index_if_they_may(tmp_path: Path) -
     assert rows_of(table, where="id = 3") == [{"id": 3, "s": "changed"}]
     left = [entry.global_index for entry in index_entries(table.handle.state)]
     assert [found.index_field_id for found in left if found is not None] == [0]
+
+
+def test_files_of_some_columns_are_not_rewritten(tmp_path: Path) -> None:
+    table = make(tmp_path, **{"file-index.bloom-filter.columns": "s"})
+    table.append(pa.table({"id": [1, 2], "s": ["a", "b"], "n": [1, 2]}, schema=SCHEMA))
+    table.upsert(pa.table({"id": [1], "s": ["a"], "n": pa.array([3], pa.int32())}), on=["id"])
+    assert rows_of(table, where="s = 'a'", columns=["n"]) == [{"n": 3}]
+    assert rows_of(table, where="s = 'zz'") == []
+    with pytest.raises(UnsupportedError, match=r"data-evolution\.enabled=true: such tables are not compacted"):
+        table.compact(full=True)
+    with pytest.raises(UnsupportedError, match=r"data-evolution\.enabled=true: indexes of old files are not rewritten"):
+        table.rewrite_file_indexes(full=True)
+    table.overwrite(pa.table({"id": [5], "s": ["e"], "n": [5]}, schema=SCHEMA))
+    assert rows_of(table, columns=["id", "_row_id"]) == [{"id": 5, "_row_id": 2}]

@@ -26,6 +26,7 @@ from skerry.paimon.metadata.index_settings import IndexSettings
 from skerry.paimon.metadata.schema import TableSchema
 from skerry.paimon.metadata.snapshot import CommitKind
 from skerry.paimon.metadata.state import PaimonState
+from skerry.paimon.metadata.validation import check_rewritable
 from skerry.paimon.operations import ReplaceFiles
 from skerry.paimon.planning.file_splits import FileSplits
 from skerry.paimon.planning.partition_choice import PartitionChoice
@@ -83,11 +84,13 @@ def rewrite_file_indexes(
         ConflictError: Others kept replacing the files.
         CommitUnknownError: The outcome is unknown; nothing was cleaned up.
         FormatError: A file or its index is corrupt.
-        UnsupportedError: A column cannot have an index; the message names the option.
+        UnsupportedError: A column cannot have an index, or files may have columns of the same rows; the message names
+            the option.
     """
 
     def attempt(state: PaimonState) -> FileIndexSummary:
         layout = WriteLayout.of(state)
+        check_rewritable(state.schema, "indexes of old files are not rewritten", state.name)
         tasks = list(_tasks(state, layout, choose, full=full))
         snapshot_id = state.snapshot.id if state.snapshot is not None else None
         if dry_run or not tasks:
