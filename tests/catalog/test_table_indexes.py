@@ -6,6 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -43,6 +44,7 @@ def table(tmp_path: Path) -> skerry.Table:
     return made
 
 
+COLUMNS = [*SCHEMA.names, "_file", "_pos"]
 WHERES = [
     "trace = 't61'",
     "trace IN ('t3', 't150')",
@@ -62,15 +64,15 @@ def folder_of(table: skerry.Table) -> Path:
 
 def plain(table: skerry.Table, where: str) -> list[dict[str, Any]]:
     """The rows that match, found without indexes."""
-    files = table.scan(where=where).plan()
-    reader = table.scan(where=where).row_reader()
+    scan = table.scan(COLUMNS, where=where)
+    files, reader = scan.plan(), scan.row_reader()
     return [row for batch in reader.batches(files) for row in batch.to_pylist()]
 
 
 def assert_nothing_changes(table: skerry.Table) -> None:
     for where in WHERES:
         expected = plain(table, where)
-        assert table.scan(where=where).to_arrow().to_pylist() == expected, where
+        assert table.scan(COLUMNS, where=where).to_arrow().to_pylist() == expected, where
         assert table.scan(where=where).count() == len(expected), where
         assert sorted(map(str, table.scan(["trace"], where=where).to_arrow()["trace"].to_pylist())) == sorted(
             row["trace"] for row in expected
@@ -91,6 +93,33 @@ def test_an_index_leaves_the_files_that_have_the_value(table):
     (step,) = (step for step in explained.plan.steps if step.name == "files by index")
     assert (step.total, step.kept, step.total_rows, step.kept_rows) == (2, 1, 120, 1)  # bounds leave two
     assert "files by index" not in str(table.scan(where="line = 'x'").explain())
+
+
+def test_rows_are_read_page_by_page(tmp_path):
+    schema = pa.schema([("trace", pa.string()), ("line", pa.string())])
+    table = skerry.connect(tmp_path).create_table("a.b", schema, properties={"skerry.index.trace": "hash"})
+    numbers = np.random.default_rng(1).integers(0, 256, (100_000, 16), dtype=np.uint8)
+    traces = [number.tobytes().hex() for number in numbers]
+    table.append(pa.table({"trace": traces, "line": [trace[::-1] for trace in traces]}))
+    (file,) = table.files()
+    scan = table.scan(["_pos", "line"], where=f"trace = '{traces[77_777]}'")
+    before = table.storage.metrics.counts()
+    assert scan.to_arrow().to_pylist() == [{"_pos": 77_777, "line": traces[77_777][::-1]}]
+    read = table.storage.metrics.counts() - before
+    assert read.bytes_read < file.file_size_bytes / 4
+
+
+def test_row_ids_of_single_rows(tmp_path):
+    table = skerry.connect(tmp_path).create_table("a.b", SCHEMA, format_version=3)
+    for first in (0, 60):
+        table.append(rows(first))
+    table.create_index(["trace"])
+    table.delete("user = 3")
+    ids = ["trace", "_row_id", "_last_updated_sequence_number"]
+    whole = {row["trace"]: row for row in table.scan(ids).to_arrow().to_pylist()}
+    for number in (0, 3, 61, 119):
+        found = table.scan(ids, where=f"trace = 't{number}'").to_arrow().to_pylist()
+        assert found == [row for row in [whole.get(f"t{number}")] if row]
 
 
 def test_indexes_are_listed_and_dropped(table):

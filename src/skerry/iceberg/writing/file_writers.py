@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -24,6 +24,7 @@ from skerry.table.files.annotated_output import AnnotatedOutput, has_shapes, has
 from skerry.table.files.data_file import DataFile
 from skerry.table.files.file_output import AvroOutput, FileOutput, ParquetOutput, ShardOutput
 from skerry.table.files.orc_output import OrcOutput
+from skerry.table.indexes.definitions import INDEX_PREFIX
 from skerry.table.properties import whole_number
 from skerry.table.rows.schema import nearest
 
@@ -45,6 +46,8 @@ _ORC_CODECS = {
     "lz4": "lz4",
     "none": "uncompressed",
 }
+_PAGE_BYTES: Final = 128 << 10
+"""Size of pages, dictionaries too, where single rows are read: each row costs a page of every column."""
 _SHRED = "write.parquet.shred-variants"
 _SAMPLED_ROWS = "write.parquet.variant-inference-buffer-size"
 _AVRO_CODECS = {"gzip": "deflate", "zstd": "zstandard", "snappy": "snappy", "uncompressed": "null"}
@@ -69,6 +72,8 @@ class FileEncoding:
         ascending: Integer columns whose values mostly ascend, which Parquet files delta-encode.
         shredded_rows: How many of the first rows decide what is shredded of variants in Parquet files; None to shred
             nothing.
+        page_index: Whether Parquet files say where their pages are, because single rows of them are read: those that an
+            index of the table names.
     """
 
     file_format: str = "parquet"
@@ -76,6 +81,7 @@ class FileEncoding:
     codec_level: int | None = None
     ascending: tuple[str, ...] = ()
     shredded_rows: int | None = None
+    page_index: bool = False
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str], *, deletes: bool = False) -> FileEncoding:
@@ -115,6 +121,7 @@ class FileEncoding:
             codecs[codec.lower()],
             whole_number(properties, name, None),
             shredded_rows=_shredded_rows(properties),
+            page_index=not deletes and any(name.startswith(INDEX_PREFIX) for name in properties),
         )
 
     @property
@@ -247,6 +254,12 @@ def _parquet(encoding: FileEncoding, storage: Storage, location: str, schema: pa
         "use_dictionary": [name for name in schema.names if name not in ascending] if ascending else True,
         "column_encoding": dict.fromkeys(ascending, "DELTA_BINARY_PACKED") or None,
     }
+    if encoding.page_index:
+        options |= {
+            "write_page_index": True,
+            "data_page_size": _PAGE_BYTES,
+            "dictionary_pagesize_limit": _PAGE_BYTES,
+        }
     if is_annotated(schema):
         return AnnotatedOutput(storage, location, schema, sampled_rows=encoding.shredded_rows, **options)
     return ParquetOutput(storage, location, schema, **options)

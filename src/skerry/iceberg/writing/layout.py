@@ -57,6 +57,7 @@ class FileLayout:
         codec: Compression codec, under the name that the format's writer uses.
         codec_level: Compression level, None for the codec's default.
         shredded_rows: How many of a file's first rows decide what is shredded of variants; None to shred nothing.
+        page_index: Whether Parquet files say where their pages are.
         target_file_size_bytes: A file is closed when it reaches this size.
         row_group_size_bytes: A row group is closed when its rows reach this size in memory.
         storage_options: Options of the files' storage. May contain credentials, so it is never printed.
@@ -79,6 +80,7 @@ class FileLayout:
     codec: str = "zstd"
     codec_level: int | None = None
     shredded_rows: int | None = None
+    page_index: bool = False
     target_file_size_bytes: int = DEFAULT_TARGET_FILE_SIZE_BYTES
     row_group_size_bytes: int = DEFAULT_ROW_GROUP_SIZE_BYTES
     storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -107,7 +109,13 @@ class FileLayout:
     @property
     def encoding(self) -> FileEncoding:
         """The format of data files."""
-        return FileEncoding(self.file_format, self.codec, self.codec_level, shredded_rows=self.shredded_rows)
+        return FileEncoding(
+            self.file_format,
+            self.codec,
+            self.codec_level,
+            shredded_rows=self.shredded_rows,
+            page_index=self.page_index,
+        )
 
     @cached_property
     def storage(self) -> Storage:
@@ -281,6 +289,7 @@ def file_layout(state: TableState, *, ref: str = MAIN, lineage: bool = False) ->
         codec=encoding.codec,
         codec_level=encoding.codec_level,
         shredded_rows=encoding.shredded_rows,
+        page_index=encoding.page_index,
         target_file_size_bytes=target_bytes,
         row_group_size_bytes=row_group_bytes,
         storage_options=dict(state.storage.options),

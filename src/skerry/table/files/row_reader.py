@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from skerry.storage import Storage
 from skerry.table.files.data_file import DeleteKind
 from skerry.table.files.evolution import NameMapping, TableNames, merge_columns, plan_conversion, top_level
+from skerry.table.files.row_access import RowAccess, row_access
 from skerry.table.files.row_deletes import RowDeletes
 from skerry.table.files.row_deletes_keys import KeyDeletes
 from skerry.table.files.scan_task import FileScanTask
@@ -37,7 +38,7 @@ from skerry.table.rows.metadata_columns import (
     SPEC_ID,
     is_metadata_column,
 )
-from skerry.table.work.read_ahead import WorkPool, read_ahead, scan_pool
+from skerry.table.work.read_ahead import SharedCache, WorkPool, read_ahead, scan_pool
 
 __all__ = ["PathValue", "RowReader"]
 
@@ -45,6 +46,10 @@ _BATCH_ROWS = 1 << 17
 # Limit on decoded parts that wait for the consumer, by their uncompressed size in the file.
 _BUDGET_BYTES = 256 << 20
 _MIN_PART_BYTES = 1 << 16
+_FEW = 8
+"""Rows are read alone if they are at most this share of their part."""
+_PAGES_BYTES = 64 << 20
+"""Decoded pages of a file that are kept while single rows of it are read."""
 
 _Mask: TypeAlias = npt.NDArray[np.bool_]
 _Positions: TypeAlias = npt.NDArray[np.int64]
@@ -60,6 +65,7 @@ class _OpenTask:
         columns: The columns to return, to test and to compare with deleted keys.
         constants: Values by field id, for columns that the file lacks.
         keys: Indexes of the equality deletes.
+        access: Reads single rows of the file, for tasks with few.
     """
 
     task: FileScanTask
@@ -67,6 +73,7 @@ class _OpenTask:
     columns: pa.Schema
     constants: Mapping[int, Any]
     keys: tuple[KeyDeletes, ...]
+    access: RowAccess | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,17 +85,19 @@ class _Work:
         part: The part.
         deleted: int64[n], positions in the part that are deleted, ascending.
         matches_all: Whether all rows that are not deleted match the predicate.
+        rows: int64[n], ascending positions in the file: the rows that are read alone; None for all of the part.
     """
 
     opened: _OpenTask
     part: Part
     deleted: _Positions
     matches_all: bool
+    rows: _Positions | None = None
 
     @property
     def known_rows(self) -> int | None:
         """How many rows it yields; None if that is only known after reading."""
-        is_known = self.matches_all and not self.opened.keys
+        is_known = self.matches_all and not self.opened.keys and self.rows is None
         return self.part.row_count - len(self.deleted) if is_known else None
 
 
@@ -249,7 +258,8 @@ class RowReader:
             key_metadata=data_file.key_metadata,
         )
         check_row_count(file.row_count, data_file.record_count, data_file.location)
-        opened = _OpenTask(task, file, columns, _constants(task), keys)
+        access = None if task.rows is None else row_access(file, data_file.location, None, SharedCache(_PAGES_BYTES))
+        opened = _OpenTask(task, file, columns, _constants(task), keys, access)
         verdict = self._judge(task, file)
         found = []
         for part in file.parts:
@@ -257,10 +267,11 @@ class RowReader:
                 continue
             if task.rows is not None and not _has_any(part, task.rows):
                 continue
+            rows = None if task.rows is None else _few_of(part, task.rows)
             start, end = np.searchsorted(positions, [part.first_row, part.first_row + part.row_count])
             deleted = positions[start:end] - part.first_row
             if len(deleted) < part.row_count or self._marks_deleted:
-                found.append(_Work(opened, part, deleted, bool(verdict.must[part.index])))
+                found.append(_Work(opened, part, deleted, bool(verdict.must[part.index]), rows))
         return found
 
     def _judge(self, task: FileScanTask, file: StoredFile) -> Verdict:
@@ -301,12 +312,10 @@ class RowReader:
         data_file = opened.task.data_file
         convert: Callable[[pa.RecordBatch], pa.RecordBatch] | None = None
         test = plan_conversion(opened.columns, self.read_schema) if opened.keys else None
-        row = 0
         with reading(data_file.location, data_file.file_format):
-            for stored in opened.file.batches(work.part, batch_rows):
-                alive = _alive(work.deleted, row, stored.num_rows)
-                batch = self._with_generated(stored, opened.task, work.part.first_row + row)
-                row += stored.num_rows
+            for stored, rows in _stored(work, batch_rows):
+                alive = _alive(work.deleted, rows, work.part.first_row)
+                batch = self._with_generated(stored, opened.task, rows)
                 convert = convert or plan_conversion(batch.schema, opened.columns, opened.constants)
                 batch = convert(batch)
                 for compared in opened.keys:
@@ -323,20 +332,20 @@ class RowReader:
                 if batch.num_rows:
                     yield batch
 
-    def _with_generated(self, batch: pa.RecordBatch, task: FileScanTask, first: int) -> pa.RecordBatch:
+    def _with_generated(self, batch: pa.RecordBatch, task: FileScanTask, rows: range | _Positions) -> pa.RecordBatch:
         """Add the requested metadata columns that differ from row to row.
 
         Args:
             batch: Rows as they are stored.
             task: Their task.
-            first: Position of the first row in the file.
+            rows: Their positions in the file.
         """
         wanted = top_level(self.read_schema)
         base = task.first_row_id
         if POSITION in wanted:
-            batch = _with_column(batch, "_pos", POSITION, _numbers(first, batch.num_rows))
+            batch = _with_column(batch, "_pos", POSITION, _numbers(rows, 0))
         if ROW_ID in wanted and base is not None:
-            inherited = _numbers(base + first, batch.num_rows)
+            inherited = _numbers(rows, base)
             batch = _with_column(batch, "_row_id", ROW_ID, inherited)
         if LAST_UPDATED_SEQUENCE_NUMBER in wanted and base is not None:
             inherited = pa.repeat(pa.scalar(task.sequence_number, pa.int64()), batch.num_rows)
@@ -382,13 +391,40 @@ def _is_within(part: Part, task: FileScanTask) -> bool:
     return part.offset >= task.start_byte and (task.end_byte is None or part.offset < task.end_byte)
 
 
-def _alive(deleted: _Positions, first: int, count: int) -> _Mask | None:
-    """bool[count]: whether rows `first`, `first + 1`, … are not deleted; None if none is."""
-    start, end = np.searchsorted(deleted, [first, first + count])
+def _stored(work: _Work, batch_rows: int) -> Iterator[tuple[pa.RecordBatch, range | _Positions]]:
+    """The rows of a part as they are stored, with their positions in the file."""
+    if work.rows is not None and work.opened.access is not None:
+        yield work.opened.access.take(work.rows), work.rows
+        return
+    first = work.part.first_row
+    for batch in work.opened.file.batches(work.part, batch_rows):
+        yield batch, range(first, first + batch.num_rows)
+        first += batch.num_rows
+
+
+def _few_of(part: Part, rows: _Positions) -> _Positions | None:
+    """The rows that are in a part; None if reading them one by one would cost more than reading all."""
+    start, end = np.searchsorted(rows, [part.first_row, part.first_row + part.row_count])
+    return rows[start:end] if _FEW * (end - start) <= part.row_count else None
+
+
+def _alive(deleted: _Positions, rows: range | _Positions, first: int) -> _Mask | None:
+    """Which rows are not deleted; None if all are alive.
+
+    Args:
+        deleted: int64[n], deleted positions in a part, ascending.
+        rows: Positions in the file.
+        first: Position of the part's first row in the file.
+    """
+    if not len(deleted):
+        return None
+    if not isinstance(rows, range):
+        return ~np.isin(rows - first, deleted)
+    start, end = np.searchsorted(deleted, [rows.start - first, rows.stop - first])
     if start == end:
         return None
-    alive = np.ones(count, bool)
-    alive[deleted[start:end] - first] = False
+    alive = np.full(len(rows), True)
+    alive[deleted[start:end] + first - rows.start] = False
     return alive
 
 
@@ -397,8 +433,8 @@ def _boolean(mask: _Mask) -> pa.BooleanArray:
     return pa.Array.from_buffers(pa.bool_(), len(mask), [None, pa.py_buffer(bits)])
 
 
-def _numbers(first: int, count: int) -> pa.Array:
-    return pa.array(np.arange(first, first + count, dtype=np.int64))
+def _numbers(rows: range | _Positions, base: int) -> pa.Array:
+    return pa.array(np.arange(base + rows.start, base + rows.stop) if isinstance(rows, range) else rows + base)
 
 
 def _with_column(batch: pa.RecordBatch, name: str, field_id: int, values: pa.Array) -> pa.RecordBatch:
