@@ -480,3 +480,14 @@ def test_files_of_some_columns_are_not_rewritten(tmp_path: Path) -> None:
         table.rewrite_file_indexes(full=True)
     table.overwrite(pa.table({"id": [5], "s": ["e"], "n": [5]}, schema=SCHEMA))
     assert rows_of(table, columns=["id", "_row_id"]) == [{"id": 5, "_row_id": 2}]
+
+
+def test_counts_are_no_more_than_bounds_after_updates_and_deletes(tmp_path: Path) -> None:
+    table = make(tmp_path, **{"deletion-vectors.enabled": "true"})
+    table.append(pa.table({"id": [1, 2, 3], "s": ["a", "b", "c"], "n": [1, 2, 3]}, schema=SCHEMA))
+    table.upsert(pa.table({"id": [1], "s": ["x"], "n": pa.array([1], pa.int32())}), on=["id"])
+    table.delete("s = 'b'")
+    counted = table.statistics()["s"]
+    assert (counted.ndv, str(counted.freshness).startswith("upper bound")) == (4, True)
+    table.analyze()
+    assert (table.statistics()["s"].ndv, str(table.freshness()["s"])) == (2, "fresh")

@@ -115,7 +115,9 @@ def _column_change(
     change = _change(layout, rows, is_exact=True)
     values = _without_rows(layout, columns)
     gone: dict[str | None, int] = dict.fromkeys((file.partition for file in values), 0)
-    return replace(change, added=(*change.added, *values), rows_gone=gone)
+    # they are also those of rows that are deleted already, or will be by vectors of another file
+    groups = GroupSamples().with_files(values).with_rows_gone(None, 0)
+    return replace(change, added_groups=groups, rows_gone=gone)
 
 
 def _without_rows(layout: WriteLayout, files: Sequence[WrittenDataFile]) -> tuple[SketchedFile, ...]:
