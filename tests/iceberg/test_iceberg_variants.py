@@ -347,13 +347,9 @@ def test_conditions_are_shown_so_that_they_can_be_parsed(catalog):
     assert str(flag) == """variant_get("v", '$[''flag'']', 'boolean') = FALSE"""
 
 
-def test_paimon_tables_refuse_variants(catalog):
-    with pytest.raises(SkerryError, match="variant"):
-        catalog.create_table("a.p", SCHEMA, format="paimon")
-
-
-def test_json_goes_in_and_out(catalog):
-    table = catalog.create_table("a.t", SCHEMA, format_version=3)
+@pytest.mark.parametrize("options", [{"format_version": 3}, {"format": "paimon"}], ids=["iceberg", "paimon"])
+def test_json_goes_in_and_out(catalog, options):
+    table = catalog.create_table("a.t", SCHEMA, **options)
     texts = ['{"a":[1,2.50,null]}', None, "null"]
     table.append(pa.table([pa.array([1, 2, 3]), from_json(pa.array(texts))], schema=SCHEMA))
     found = table.scan().to_arrow()
