@@ -239,6 +239,15 @@ def brief(value: Any) -> str:
 # Running -------------------------------------------------------------------------------------------------------------
 
 
+def made(operation: Operation, place: Place) -> bool:
+    """Make what there is before an operation; false if that is not supported here, such as branches by Nessie."""
+    try:
+        operation.prepare(place.connect(), place)
+    except UnsupportedError:
+        return False
+    return True
+
+
 class Sweep:
     """Operations at one place.
 
@@ -260,7 +269,8 @@ class Sweep:
         """
         place = self.place
         place.clear()
-        fork(lambda: operation.prepare(place.connect(), place))
+        if not fork(lambda: made(operation, place)):
+            return None
         place.save()
         before = fork(lambda: finish(place.connect(), place, operation, repeat=False))
         place.reset()

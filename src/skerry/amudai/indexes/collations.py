@@ -18,7 +18,7 @@ from skerry.amudai.indexes.character_tables import upper_case
 from skerry.amudai.indexes.tokenizers import MAX_TERM_BYTES, code_point, code_point_bytes
 from skerry.kernels import kernel
 
-__all__ = ["FOLDED_BYTES", "Collation", "fold", "fold_bytes"]
+__all__ = ["FOLDED_BYTES", "Collation", "equal_spans", "fold", "fold_bytes"]
 
 FOLDED_BYTES: Final = 4 * MAX_TERM_BYTES
 """Bytes that a folded term has at most."""
@@ -91,6 +91,87 @@ def fold_spans(data: Any, offsets: Any, upper: Any, folded: Any, folded_offsets:
         place = fold_span(data, offsets[i], offsets[i + 1] - offsets[i], upper, folded, place)
         folded_offsets[i + 1] = place
     return place
+
+
+@kernel(
+    "int64(uint8[::1], int64[::1], int64[::1], uint8, int32[::1], uint8[::1], uint8, out uint8[::1], out uint8[::1])"
+)
+def compare_spans(
+    data: Any, starts: Any, lengths: Any, folds: Any, upper: Any, term: Any, is_prefix: Any, scratch: Any, flags: Any
+) -> int:
+    """Compare spans with a term.
+
+    Args:
+        data, starts, lengths: The spans.
+        folds: Whether spans are folded first, as the term is.
+        upper: The upper case of code points.
+        term: The term.
+        is_prefix: Whether spans may go on after it.
+        scratch: Room for a folded code point.
+        flags: Which are equal.
+
+    Returns:
+        How many are equal.
+    """
+    count = np.int64(0)
+    size = len(term)
+    for i in range(len(starts)):
+        at = starts[i]
+        stop = at + lengths[i]
+        place = np.int64(0)
+        while at < stop and place < size:
+            byte = np.int64(data[at])
+            if byte < 0x80 or folds == 0:
+                if folds != 0 and 97 <= byte <= 122:
+                    byte -= 32
+                if term[place] != byte:
+                    break
+                at += 1
+                place += 1
+                continue
+            step = code_point_bytes(data, at, stop)
+            end = fold_span(data, at, step, upper, scratch, np.int64(0))
+            same = place + end <= size
+            for j in range(end if same else 0):
+                if term[place + j] != scratch[j]:
+                    same = False
+                    break
+            if not same:
+                break
+            at += step
+            place += end
+        flags[i] = place == size and (is_prefix != 0 or at == stop)
+        count += flags[i]
+    return count
+
+
+def equal_spans(
+    data: npt.NDArray[np.uint8],
+    starts: npt.NDArray[np.int64],
+    lengths: npt.NDArray[np.int64],
+    term: bytes,
+    *,
+    folds: bool,
+    is_prefix: bool = False,
+) -> npt.NDArray[np.bool_]:
+    """Which spans are a term, or begin with it.
+
+    Args:
+        data: uint8[bytes], UTF-8.
+        starts: int64[n], where each span begins.
+        lengths: int64[n], its bytes; spans are within `data`. Not checked.
+        term: The term.
+        folds: Whether folded forms are compared.
+        is_prefix: Whether spans may go on after the term.
+
+    Returns:
+        bool[n].
+    """
+    wanted = np.frombuffer(fold_bytes(term) if folds else term, np.uint8)
+    flags = np.empty(len(starts), np.uint8)
+    scratch = np.empty(FOLDED_BYTES, np.uint8)
+    compare_spans(data, starts, lengths, np.uint8(folds), upper_case(), wanted, np.uint8(is_prefix), scratch, flags)
+    return flags.view(np.bool_)
 
 
 def fold(

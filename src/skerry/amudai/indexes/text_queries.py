@@ -15,9 +15,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from skerry.amudai.indexes.collations import fold, fold_bytes
+from skerry.amudai.indexes.collations import equal_spans
 from skerry.amudai.indexes.tokenizers import Spans, Tokenizer, find_terms
 from skerry.errors import SchemaError
 
@@ -231,25 +230,16 @@ class _Texts:
         self._data = np.frombuffer(filled.buffers()[2] or b"", np.uint8)
 
     @cached_property
-    def _terms(self) -> tuple[_Rows, pa.LargeBinaryArray]:
-        """All terms, each with the ordinal of its value."""
-        return self._gathered(find_terms(self._data, self._offsets, self._tokenizer))
+    def _terms(self) -> Spans:
+        """All terms."""
+        return find_terms(self._data, self._offsets, self._tokenizer)
 
     @cached_property
-    def _sequences(self) -> tuple[_Rows, pa.LargeBinaryArray]:
+    def _sequences(self) -> Spans:
         """Terms that follow each other; the words within an address are not among them."""
         if self._tokenizer is not Tokenizer.UNICODE_LOG:
             return self._terms
-        return self._gathered(_sequence(self._data, self._offsets, self._tokenizer))
-
-    def _gathered(self, spans: Spans) -> tuple[_Rows, pa.LargeBinaryArray]:
-        offsets = np.append(0, np.cumsum(spans.lengths))
-        places = np.arange(offsets[-1]) + np.repeat(spans.starts - offsets[:-1], spans.lengths)
-        texts = self._data[places]
-        if not self._matches_case:
-            texts, offsets = fold(texts, offsets)
-        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(texts))]
-        return spans.values, pa.Array.from_buffers(pa.large_binary(), len(spans.starts), buffers)
+        return _sequence(self._data, self._offsets, self._tokenizer)
 
     def matching(self, query: Query) -> npt.NDArray[np.bool_]:
         """bool[n], which values match."""
@@ -263,20 +253,15 @@ class _Texts:
 
     def _with_words(self, words: Words) -> npt.NDArray[np.bool_]:
         wanted = [term.encode(errors="replace") for term in terms_of(words, self._tokenizer)]
-        if not self._matches_case:
-            wanted = [fold_bytes(term) for term in wanted]
-        values, terms = self._terms if len(wanted) == 1 else self._sequences
-        count = max(len(values) - len(wanted) + 1, 0)
-        here = np.ones(count, bool)
+        spans = self._terms if len(wanted) == 1 else self._sequences
+        here = np.arange(max(len(spans.starts) - len(wanted) + 1, 0))  # where a sequence may begin
         for step, term in enumerate(wanted):
-            part = terms.slice(step, count)
-            ends_openly = words.is_prefix and step == len(wanted) - 1
-            scalar = pa.scalar(term, pa.large_binary())
-            same = pc.starts_with(part, pattern=term) if ends_openly else pc.equal(part, scalar)
-            here &= same.to_numpy(zero_copy_only=False)
-            here &= values[step : step + count] == values[:count]
+            is_prefix = words.is_prefix and step == len(wanted) - 1
+            starts, lengths = spans.starts[here + step], spans.lengths[here + step]
+            same = equal_spans(self._data, starts, lengths, term, folds=not self._matches_case, is_prefix=is_prefix)
+            here = here[same & (spans.values[here + step] == spans.values[here])]
         found = np.zeros(self._count, bool)
-        found[values[:count][here]] = True
+        found[spans.values[here]] = True
         return found
 
 

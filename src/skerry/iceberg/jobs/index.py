@@ -6,12 +6,10 @@ from skerry.iceberg.handle import IcebergHandle
 from skerry.iceberg.indexing import build_indexes, index_tasks, register, wanted_index
 from skerry.iceberg.metadata.state import TableState
 from skerry.iceberg.reading.scan import scan
-from skerry.storage import file_key
 from skerry.table.files.data_file import DataFile
 from skerry.table.indexes.building import IndexTask
 from skerry.table.indexes.definitions import index_definitions
 from skerry.table.indexes.finding import TableIndexes
-from skerry.table.indexes.registry import registered_files
 from skerry.table.owned_files import owned_files
 from skerry.table.summaries import IndexSummary, TableIndex
 from skerry.table.work.tasks import Executor, JobProgress, ProgressCallback, ThreadExecutor
@@ -55,13 +53,12 @@ def index(
 def indexes(state: TableState) -> list[TableIndex]:
     """The indexes of a table, and how many of the current snapshot's files have them."""
     known = TableIndexes(state.storage, state.metadata.location, state.properties)
-    registered = registered_files(state.storage, state.metadata.location, state.properties)
     data_files = _data_files(state)
     found = []
     for definition in index_definitions(state.properties):
         wanted = wanted_index(state, definition)
         covered = [file for file in data_files if wanted is not None and known.covers(file, wanted)]
-        size = sum(entry.size_bytes for file in covered for entry in registered.get(file_key(file.location), ()))
+        size = 0 if wanted is None else sum(known.size_bytes(file, wanted) for file in covered)
         tokenizer = definition.tokenizer or None
         found.append(
             TableIndex(definition.column, str(definition.kind), tokenizer, len(data_files), len(covered), size)

@@ -85,6 +85,10 @@ class TableIndexes:
         """Whether a file has an index."""
         return any(True for _ in self._columns(data_file, wanted))
 
+    def size_bytes(self, data_file: DataFile, wanted: WantedIndex) -> int:
+        """The size of what holds an index of a file, other indexes of the same file among it."""
+        return sum(entry.size_bytes for entry, _ in self._columns(data_file, wanted))
+
     def rows_of_values(self, data_file: DataFile, conditions: Sequence[ValueCondition]) -> _Rows | None:
         """Rows of a file that may satisfy all conditions: int64[n], ascending; None if no index helps."""
         found: _Rows | None = None
