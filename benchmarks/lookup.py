@@ -80,7 +80,7 @@ def lines(rows: int) -> Iterator[pa.Table]:
         count = min(BATCH, rows - start)
         chosen = words[np.minimum(random.zipf(1.2, (count, 6)) - 1, len(words) - 1)]
         chosen[random.random(count) < 0.01, 2] = "timeout"
-        chosen[random.choice(count, max(RARE * count // rows, 1), replace=False), 4] = "zyzzyva"
+        chosen[random.choice(count, min(count, max(RARE * count // rows, 1)), replace=False), 4] = "zyzzyva"
         digits = random.integers(0, 256, (count, 16), dtype=np.uint8).tobytes().hex()
         yield pa.table(
             {

@@ -113,7 +113,7 @@ def compare_spans(
     Returns:
         How many are equal.
     """
-    count = np.int64(0)
+    count: Any = np.int64(0)
     size = len(term)
     for i in range(len(starts)):
         at = starts[i]

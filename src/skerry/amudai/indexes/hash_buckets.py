@@ -101,12 +101,36 @@ def sort_by_digit(keys: Any, rows: Any, shift: int, counts: Any, sorted_keys: An
     return 1
 
 
+@kernel("int64(uint64[::1], out int64[::1], out int64[::1], out int64[::1])")
+def group_by_bucket(hashes: Any, places: Any, edges: Any, order: Any) -> int:
+    """Order keys by their buckets, of which there are as many as places; those of a bucket stay in their order.
+
+    Args:
+        hashes: The keys.
+        places: Room for a number per bucket.
+        edges: Where the keys of each bucket begin, and where the last end; zeros at first.
+        order: The ordinals of the keys.
+    """
+    mask = np.uint64(len(places) - 1)
+    for i in range(len(hashes)):
+        edges[np.int64(hashes[i] & mask) + 1] += 1
+    for bucket in range(len(places)):
+        edges[bucket + 1] += edges[bucket]
+        places[bucket] = edges[bucket]
+    for i in range(len(hashes)):
+        found = np.int64(hashes[i] & mask)
+        order[places[found]] = i
+        places[found] += 1
+    return 0
+
+
 def _partition(keys: _Keys, positions: npt.NDArray[np.uint64]) -> pa.Table:
     """The buckets of keys in order."""
     firsts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1])) if len(keys) else np.empty(0, np.int64)
     count = max(_MIN_BUCKETS, 1 << (max(len(firsts) // 2, 1) - 1).bit_length())
     hashes = keys[firsts]
-    order = np.argsort(bucket_of(hashes, count), kind="stable")
+    order, edges = np.empty(len(hashes), np.int64), np.zeros(count + 1, np.int64)
+    group_by_bucket(hashes, np.zeros(count, np.int64), edges, order)
     lengths = np.diff(np.append(firsts, len(keys)))[order]
     ends = np.cumsum(lengths)
     starts = ends - lengths
@@ -118,7 +142,6 @@ def _partition(keys: _Keys, positions: npt.NDArray[np.uint64]) -> pa.Table:
         ],
         fields=list(_ENTRY),
     )
-    edges = np.searchsorted(bucket_of(hashes[order], count), np.arange(count + 1))
     return pa.table([pa.ListArray.from_arrays(pa.array(edges, pa.int32()), entries)], schema=BUCKET_SCHEMA)
 
 

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skerry.amudai.indexes.collations import equal_spans
+from skerry.amudai.indexes.row_sets import intersection, union
 from skerry.amudai.indexes.tokenizers import Spans, Tokenizer, find_terms
 from skerry.errors import SchemaError
 
@@ -170,13 +171,13 @@ def candidate_rows(query: Query, tokenizer: Tokenizer, find: Callable[[str, bool
     if isinstance(query, And):
         return _intersection([part for part in parts if part is not None])
     known = [part for part in parts if part is not None]
-    return np.unique(np.concatenate(known)) if len(known) == len(parts) else None
+    return union(known) if len(known) == len(parts) else None
 
 
 def _intersection(parts: list[_Rows]) -> _Rows | None:
     found: _Rows | None = None
     for part in sorted(parts, key=len):
-        found = part if found is None else np.intersect1d(found, part, assume_unique=True)
+        found = part if found is None else intersection(found, part)
     return found
 
 

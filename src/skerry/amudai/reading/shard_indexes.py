@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from skerry.amudai.indexes.descriptors import HashDescription, TextDescription, decode_index
 from skerry.amudai.indexes.hash_keys import has_keys, keys_of_values
+from skerry.amudai.indexes.row_sets import intersection, union
 from skerry.amudai.messages import IndexDescriptor
 from skerry.amudai.reading.hash_index import HashIndexReader
 from skerry.amudai.reading.shard_metadata import ShardMetadata
@@ -156,7 +157,7 @@ class ShardIndexes:
             if part is None:
                 return None
             rows.append(part)
-        return np.unique(np.concatenate([np.empty(0, np.int64), *rows]))
+        return union(rows)
 
     def _of_group(
         self, group: Iterable[Comparison], columns: Mapping[str, tuple[DataType, pa.DataType]]
@@ -169,7 +170,7 @@ class ShardIndexes:
             values = list(comparison.value) if comparison.has_several else [comparison.value]
             part = self._equal(node, kind, values)
             if part is not None:
-                found = part if found is None else np.intersect1d(found, part)
+                found = part if found is None else intersection(found, part)
         return found
 
     def _equal(self, node: DataType, kind: pa.DataType, values: list[Any]) -> _Rows | None:
@@ -184,7 +185,7 @@ class ShardIndexes:
             for scope in covering
             if isinstance(scope.reader, HashIndexReader)
         ]
-        return np.unique(np.concatenate([np.empty(0, np.int64), *rows]))
+        return union(rows)
 
 
 def _covering(scopes: list[_Scope], total: int) -> list[_Scope]:

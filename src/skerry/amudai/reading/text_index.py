@@ -17,6 +17,7 @@ import numpy.typing as npt
 from skerry.amudai.indexes.collations import Collation, fold_bytes
 from skerry.amudai.indexes.descriptors import TextDescription
 from skerry.amudai.indexes.position_lists import Representation, decode_positions
+from skerry.amudai.indexes.row_sets import difference, union
 from skerry.amudai.indexes.term_pages import PAGE_SCHEMA, POSITION_SCHEMA
 from skerry.amudai.reading.index_shard import IndexShard
 from skerry.errors import FormatError
@@ -44,7 +45,7 @@ class TermRows:
     @property
     def all(self) -> _Rows:
         """Both, ascending."""
-        return np.union1d(self.exact, self.possible) if len(self.possible) else self.exact
+        return union([self.exact, self.possible]) if len(self.possible) else self.exact
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,13 +115,14 @@ class TextIndexReader:
             NotFoundError: A file of the index is missing.
             FormatError: The index is damaged.
         """
-        exact, possible = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        exact: list[_Rows] = []
+        possible: list[_Rows] = []
         for each in self._lists(term.encode(errors="replace"), is_prefix=is_prefix):
             if each.schema_id == schema_id:
                 rows, is_exact = self._rows(each)
                 (exact if is_exact else possible).append(rows)
-        found = exact[1] if len(exact) == 2 else np.unique(np.concatenate(exact))
-        return TermRows(found, np.setdiff1d(np.concatenate(possible), found) if len(possible) > 1 else possible[0])
+        found = union(exact)
+        return TermRows(found, difference(union(possible), found))
 
     def _rows(self, each: _List) -> tuple[_Rows, bool]:
         shard = self._positions

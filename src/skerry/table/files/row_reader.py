@@ -46,8 +46,8 @@ _BATCH_ROWS = 1 << 17
 # Limit on decoded parts that wait for the consumer, by their uncompressed size in the file.
 _BUDGET_BYTES = 256 << 20
 _MIN_PART_BYTES = 1 << 16
-_FEW = 8
-"""Rows are read alone if they are at most this share of their part."""
+_APART = 8192
+"""Rows are read alone, each with a page of every column, if there is at most one among so many."""
 _PAGES_BYTES = 64 << 20
 """Decoded pages of a file that are kept while single rows of it are read."""
 
@@ -85,7 +85,7 @@ class _Work:
         part: The part.
         deleted: int64[n], positions in the part that are deleted, ascending.
         matches_all: Whether all rows that are not deleted match the predicate.
-        rows: int64[n], ascending positions in the file: the rows that are read alone; None for all of the part.
+        rows: int64[n], ascending positions in the file: no other rows are wanted; None for all of the part.
     """
 
     opened: _OpenTask
@@ -265,9 +265,9 @@ class RowReader:
         for part in file.parts:
             if not verdict.may[part.index] or not _is_within(part, task):
                 continue
-            if task.rows is not None and not _has_any(part, task.rows):
+            rows = None if task.rows is None else _rows_of(part, task.rows)
+            if rows is not None and not len(rows):
                 continue
-            rows = None if task.rows is None else _few_of(part, task.rows)
             start, end = np.searchsorted(positions, [part.first_row, part.first_row + part.row_count])
             deleted = positions[start:end] - part.first_row
             if len(deleted) < part.row_count or self._marks_deleted:
@@ -393,19 +393,26 @@ def _is_within(part: Part, task: FileScanTask) -> bool:
 
 def _stored(work: _Work, batch_rows: int) -> Iterator[tuple[pa.RecordBatch, range | _Positions]]:
     """The rows of a part as they are stored, with their positions in the file."""
-    if work.rows is not None and work.opened.access is not None:
-        yield work.opened.access.take(work.rows), work.rows
+    part, rows = work.part, work.rows
+    if rows is not None and work.opened.access is not None and _APART * len(rows) <= max(part.row_count, _APART):
+        yield work.opened.access.take(rows), rows
         return
-    first = work.part.first_row
-    for batch in work.opened.file.batches(work.part, batch_rows):
-        yield batch, range(first, first + batch.num_rows)
+    first = part.first_row
+    for batch in work.opened.file.batches(part, batch_rows):
+        every = range(first, first + batch.num_rows)
         first += batch.num_rows
+        if rows is None:
+            yield batch, every
+            continue
+        start, end = np.searchsorted(rows, [every.start, every.stop])
+        if start < end:
+            yield batch.take(pa.array(rows[start:end] - every.start)), rows[start:end]
 
 
-def _few_of(part: Part, rows: _Positions) -> _Positions | None:
-    """The rows that are in a part; None if reading them one by one would cost more than reading all."""
+def _rows_of(part: Part, rows: _Positions) -> _Positions:
+    """The rows that are in a part."""
     start, end = np.searchsorted(rows, [part.first_row, part.first_row + part.row_count])
-    return rows[start:end] if _FEW * (end - start) <= part.row_count else None
+    return rows[start:end]
 
 
 def _alive(deleted: _Positions, rows: range | _Positions, first: int) -> _Mask | None:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skerry import amudai
+from skerry.amudai.indexes.row_sets import intersection
 from skerry.errors import SkerryError
 from skerry.storage import Storage, file_key, join, parent
 from skerry.table.files.data_file import DataFile
@@ -95,7 +96,7 @@ class TableIndexes:
         for each in conditions:
             part = self._ask(data_file, WantedIndex(each.field_id, IndexKind.HASH), each.rows_in)
             if part is not None:
-                found = part if found is None else np.intersect1d(found, part, assume_unique=True)
+                found = part if found is None else intersection(found, part)
         return found
 
     def rows_of_words(self, data_file: DataFile, field_id: int, tokenizer: str, query: str) -> _Rows | None:
