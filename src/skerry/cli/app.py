@@ -19,6 +19,8 @@ _COMMANDS = LazyCommands(
         "health": "skerry.cli.health",
         "analyze": "skerry.cli.analyze",
         "scan": "skerry.cli.scan",
+        "search": "skerry.cli.indexing",
+        "index": "skerry.cli.indexing",
         "delete": "skerry.cli.changing",
         "upsert": "skerry.cli.changing",
         "compact": "skerry.cli.compact",

@@ -56,6 +56,8 @@ def search(
             values = batch.column(column).cast(pa.large_binary())
             flags = matching_values(parsed, values, Tokenizer(tokenizer), matches_case=False)
             matching = batch.filter(pa.array(flags)).select(wanted.schema.names)
+            if not matching.num_rows:
+                continue
             found.append(matching if left is None else matching.slice(0, left))
             left = None if left is None else left - found[-1].num_rows
             if left == 0:

@@ -1,0 +1,114 @@
+"""`skerry index`, `skerry search`: index the columns of a table, and find rows by words."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import click
+import pyarrow as pa
+
+from skerry.cli.display import count, is_terminal, print_json, size
+from skerry.cli.options import (
+    catalog_options,
+    columns_option,
+    json_option,
+    open_table,
+    split_names,
+    table_argument,
+)
+from skerry.cli.rows import TERMINAL_ROWS, print_rows
+from skerry.table.rows.row_stream import RowStream
+from skerry.table.work.progress import show_progress
+
+__all__ = ["index", "search"]
+
+
+@click.command()
+@table_argument
+@click.option("--columns", "-c", multiple=True, metavar="NAME,NAME", help="Index these columns, too.")
+@click.option("--kind", type=click.Choice(["hash", "text"]), default="hash", help="Find rows by value, or by words.")
+@click.option(
+    "--tokenizer",
+    type=click.Choice(["unicode-word", "unicode-log", "trivial"]),
+    help="What a word is; unicode-word if not given.",
+)
+@catalog_options
+@json_option
+def index(
+    table: str,
+    columns: tuple[str, ...],
+    kind: str,
+    tokenizer: str | None,
+    warehouse: str,
+    properties: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Build the indexes that data files lack, those of other writers too.
+
+    Later commits of skerry index what they write. Iceberg tables of Parquet files only.
+    """
+    opened = open_table(table, warehouse, properties)
+    with show_progress("index") as progress:
+        if columns:
+            summary = opened.create_index(split_names(columns), kind=kind, tokenizer=tokenizer, progress=progress)
+        else:
+            summary = opened.index(progress=progress)
+    indexes = opened.indexes()
+    if as_json:
+        listed = [dataclasses.asdict(each) for each in indexes]
+        print_json({"table": opened.name, **dataclasses.asdict(summary), "indexes": listed})
+        return
+    print(f"{opened.name}: {count(summary.files)} data files indexed ({size(summary.size_bytes)})")
+    for each in indexes:
+        kind = each.kind if each.tokenizer is None else f"{each.kind}, {each.tokenizer}"
+        print(f"  {each.column} ({kind}): {count(each.indexed_files)} of {count(each.files)} files")
+
+
+@click.command()
+@table_argument
+@click.argument("column")
+@click.argument("query")
+@click.option("--where", metavar="CONDITION", help="Only rows for which this SQL condition is true, too.")
+@columns_option
+@click.option("--limit", "-n", type=click.IntRange(min=0), help="At most this many rows; default in a terminal: 20.")
+@click.option("--snapshot", type=int, help="Search this snapshot.")
+@catalog_options
+@json_option
+def search(
+    table: str,
+    column: str,
+    query: str,
+    where: str | None,
+    columns: tuple[str, ...],
+    limit: int | None,
+    snapshot: int | None,
+    warehouse: str,
+    properties: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Print rows whose COLUMN has words, those of the newest files first.
+
+    QUERY has words that must all be there, "phrases" in double quotes, AND, OR, NOT, brackets, and pre* for words that
+    begin so. A text index makes it fast (skerry index TABLE -c COLUMN --kind text).
+    """
+    opened = open_table(table, warehouse, properties)
+    only_some = limit is None and is_terminal() and not as_json
+    found = opened.search(
+        column,
+        query,
+        columns=split_names(columns) or None,
+        where=where,
+        limit=TERMINAL_ROWS + 1 if only_some else limit,
+        snapshot=snapshot,
+    )
+    print_rows(_Found(found), as_json=as_json, at_most=TERMINAL_ROWS if only_some else None)
+
+
+class _Found(RowStream):
+    """Rows that were found."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self._table = table
+
+    def to_batches(self) -> pa.RecordBatchReader:
+        return self._table.to_reader()
