@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 
 import click
-import pyarrow as pa
 
 from skerry.cli.display import count, is_terminal, print_json, size
 from skerry.cli.options import (
@@ -17,7 +16,6 @@ from skerry.cli.options import (
     table_argument,
 )
 from skerry.cli.rows import TERMINAL_ROWS, print_rows
-from skerry.table.rows.row_stream import RowStream
 from skerry.table.work.progress import show_progress
 
 __all__ = ["index", "search"]
@@ -101,14 +99,4 @@ def search(
         limit=TERMINAL_ROWS + 1 if only_some else limit,
         snapshot=snapshot,
     )
-    print_rows(_Found(found), as_json=as_json, at_most=TERMINAL_ROWS if only_some else None)
-
-
-class _Found(RowStream):
-    """Rows that were found."""
-
-    def __init__(self, table: pa.Table) -> None:
-        self._table = table
-
-    def to_batches(self) -> pa.RecordBatchReader:
-        return self._table.to_reader()
+    print_rows(found, as_json=as_json, at_most=TERMINAL_ROWS if only_some else None)

@@ -21,7 +21,7 @@ _MAX_CELL = 40
 _COLUMN_GAP = 3
 
 
-def print_rows(rows: RowStream, *, as_json: bool, at_most: int | None) -> None:
+def print_rows(rows: RowStream | pa.Table, *, as_json: bool, at_most: int | None) -> None:
     """Print rows.
 
     Args:
@@ -29,13 +29,14 @@ def print_rows(rows: RowStream, *, as_json: bool, at_most: int | None) -> None:
         as_json: Print an object per line.
         at_most: In a terminal, print only so many, and say that there are more; all if None.
     """
+    batches = rows.to_reader() if hasattr(rows, "to_reader") else rows.to_batches()
     if as_json:
-        for batch in rows.to_batches():
+        for batch in batches:
             print("\n".join(to_json(row) for row in _objects(batch)))
     elif is_terminal():
-        _print_table(rows.to_arrow(), at_most)
+        _print_table(batches.read_all(), at_most)
     else:
-        _print_plain(rows.to_batches())
+        _print_plain(batches)
 
 
 def _objects(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
