@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from skerry.kernels import kernel
 from skerry.paimon.merging.order_keys import OrderKeys
+from skerry.paimon.merging.order_keys import compare_keys as compare
 
 __all__ = ["search_keys"]
 
@@ -41,24 +42,6 @@ def search_keys(keys: OrderKeys, wanted: OrderKeys, *, after: bool = False) -> t
     return places, equal.view(np.bool_)
 
 
-@kernel
-def _compare(
-    words: Any, data: Any, offsets: Any, row: Any, other_words: Any, other_data: Any, other_offsets: Any, other: Any
-) -> Any:
-    """Compare a key with one of another set: below 0, 0, or above 0."""
-    if words[row] != other_words[other]:
-        return -1 if words[row] < other_words[other] else 1
-    if len(offsets) == 0:
-        return 0
-    length = offsets[row + 1] - offsets[row]
-    other_length = other_offsets[other + 1] - other_offsets[other]
-    for j in range(8, min(length, other_length)):
-        difference = np.int64(data[offsets[row] + j]) - np.int64(other_data[other_offsets[other] + j])
-        if difference != 0:
-            return difference
-    return length - other_length
-
-
 @kernel(
     "void(uint64[::1], uint8[::1], int64[::1], uint64[::1], uint8[::1], int64[::1], int64, out int64[::1],"
     " out uint8[::1])"
@@ -78,22 +61,22 @@ def _search(
     count = len(words)
     start = 0
     for i in range(len(other_words)):
-        if start > 0 and _compare(words, data, offsets, start - 1, other_words, other_data, other_offsets, i) >= limit:
+        if start > 0 and compare(words, data, offsets, start - 1, other_words, other_data, other_offsets, i) >= limit:
             start = 0
         step = 1
         low, high = start, start
-        while high < count and _compare(words, data, offsets, high, other_words, other_data, other_offsets, i) < limit:
+        while high < count and compare(words, data, offsets, high, other_words, other_data, other_offsets, i) < limit:
             low = high + 1
             high += step
             step *= 2
         high = min(high, count)
         while low < high:
             middle = (low + high) // 2
-            if _compare(words, data, offsets, middle, other_words, other_data, other_offsets, i) < limit:
+            if compare(words, data, offsets, middle, other_words, other_data, other_offsets, i) < limit:
                 low = middle + 1
             else:
                 high = middle
         places[i] = low
-        is_equal = low < count and _compare(words, data, offsets, low, other_words, other_data, other_offsets, i) == 0
+        is_equal = low < count and compare(words, data, offsets, low, other_words, other_data, other_offsets, i) == 0
         equal[i] = 1 if is_equal else 0
         start = low

@@ -25,7 +25,7 @@ import pyarrow as pa
 from skerry.errors import UnsupportedError
 from skerry.kernels import kernel
 
-__all__ = ["OrderKeys", "encode_order_keys"]
+__all__ = ["OrderKeys", "compare_keys", "encode_order_keys"]
 
 Words: TypeAlias = npt.NDArray[np.uint64]
 _Bytes: TypeAlias = npt.NDArray[np.uint8]
@@ -392,19 +392,27 @@ def _first_words(data: Any, offsets: Any, words: Any) -> None:
 
 
 @kernel
-def compare_rows(words: Any, data: Any, offsets: Any, left: Any, right: Any) -> Any:
-    """Compare the keys of two rows: below 0, 0, or above 0."""
-    if words[left] != words[right]:
-        return -1 if words[left] < words[right] else 1
+def compare_keys(
+    words: Any, data: Any, offsets: Any, row: Any, other_words: Any, other_data: Any, other_offsets: Any, other: Any
+) -> Any:
+    """Compare a key with one of another set: below 0, 0, or above 0."""
+    if words[row] != other_words[other]:
+        return -1 if words[row] < other_words[other] else 1
     if len(offsets) == 0:
         return 0
-    left_length = offsets[left + 1] - offsets[left]
-    right_length = offsets[right + 1] - offsets[right]
-    for j in range(8, min(left_length, right_length)):
-        difference = np.int64(data[offsets[left] + j]) - np.int64(data[offsets[right] + j])
+    length = offsets[row + 1] - offsets[row]
+    other_length = other_offsets[other + 1] - other_offsets[other]
+    for j in range(8, min(length, other_length)):
+        difference = np.int64(data[offsets[row] + j]) - np.int64(other_data[other_offsets[other] + j])
         if difference != 0:
             return difference
-    return left_length - right_length
+    return length - other_length
+
+
+@kernel
+def compare_rows(words: Any, data: Any, offsets: Any, left: Any, right: Any) -> Any:
+    """Compare the keys of two rows: below 0, 0, or above 0."""
+    return compare_keys(words, data, offsets, left, words, data, offsets, right)
 
 
 @kernel("void(uint64[::1], uint8[::1], int64[::1], out int64[::1], out int64[::1])")
