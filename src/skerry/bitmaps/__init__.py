@@ -1,4 +1,4 @@
-"""Sets of integers as Roaring bitmaps: the bytes that Iceberg's and Paimon's deletion vectors are made of."""
+"""Sets of positions: as Roaring bitmaps, the bytes of Iceberg's and Paimon's deletion vectors, and as sorted arrays."""
 
 from __future__ import annotations
 

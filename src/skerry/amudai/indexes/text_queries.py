@@ -17,8 +17,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skerry.amudai.indexes.collations import equal_spans
-from skerry.amudai.indexes.row_sets import intersection, union
 from skerry.amudai.indexes.tokenizers import Spans, Tokenizer, find_terms
+from skerry.bitmaps.position_sets import intersection, union
 from skerry.errors import SchemaError
 
 __all__ = ["And", "Not", "Or", "Query", "Words", "candidate_rows", "matching_values", "parse_query"]

@@ -16,7 +16,6 @@ import pyarrow as pa
 
 from skerry.amudai.indexes.descriptors import HashDescription, TextDescription, decode_index
 from skerry.amudai.indexes.hash_keys import has_keys, keys_of_values
-from skerry.amudai.indexes.row_sets import intersection, union
 from skerry.amudai.messages import IndexDescriptor
 from skerry.amudai.reading.hash_index import HashIndexReader
 from skerry.amudai.reading.shard_metadata import ShardMetadata
@@ -24,6 +23,7 @@ from skerry.amudai.reading.text_index import TextIndexReader
 from skerry.amudai.shard.framing import decode_protobuf
 from skerry.amudai.shard.schema import DataType
 from skerry.amudai.values.shredding import shred_column
+from skerry.bitmaps.position_sets import intersection, union
 from skerry.errors import SkerryError
 from skerry.filters import Alternatives, Comparison
 from skerry.storage import Storage, redact

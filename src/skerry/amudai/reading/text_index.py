@@ -17,9 +17,9 @@ import numpy.typing as npt
 from skerry.amudai.indexes.collations import Collation, fold_bytes
 from skerry.amudai.indexes.descriptors import TextDescription
 from skerry.amudai.indexes.position_lists import Representation, decode_positions
-from skerry.amudai.indexes.row_sets import difference, union
 from skerry.amudai.indexes.term_pages import PAGE_SCHEMA, POSITION_SCHEMA
 from skerry.amudai.reading.index_shard import IndexShard
+from skerry.bitmaps.position_sets import difference, union
 from skerry.errors import FormatError
 from skerry.storage import Storage
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from skerry.bitmaps.position_sets import union
 from skerry.compression.zstd import decompress_zstd
 from skerry.errors import FormatError, UnsupportedError
 from skerry.paimon.values.types import AtomicType, TypeRoot
@@ -102,12 +103,12 @@ class BTreeIndex:
         blocks = list(self._reached(ranges))
         if len(blocks) > _MOST_BLOCKS:
             return None
-        found = [np.zeros(0, np.int64)]
+        found = []
         for offset, length in blocks:
             for key, value in self._entries(self._block(offset, length)):
                 if any(not (range_.is_below(key) or range_.is_above(key)) for range_ in ranges):
                     found.append(_row_ids(_Reader(value, self.location)))
-        rows = np.unique(np.concatenate(found))
+        rows = union(found)
         if len(rows) and (rows[0] < 0 or rows[-1] >= limit):
             raise self._wrong(f"has row {int(rows[-1])} of {limit}")
         return rows

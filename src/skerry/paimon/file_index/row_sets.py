@@ -8,6 +8,8 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from skerry.bitmaps import position_sets
+
 __all__ = ["ALL_ROWS", "NO_ROWS", "RowSet", "complement", "intersection", "union"]
 
 RowSet: TypeAlias = npt.NDArray[np.int64] | None
@@ -24,7 +26,7 @@ def intersection(sets: Iterable[RowSet]) -> RowSet:
         if result is None:
             result = rows
         elif rows is not None:
-            result = np.intersect1d(result, rows, assume_unique=True)
+            result = position_sets.intersection(result, rows)
     return result
 
 
@@ -35,7 +37,7 @@ def union(sets: Iterable[RowSet]) -> RowSet:
         if rows is None:
             return ALL_ROWS
         parts.append(rows)
-    return np.unique(np.concatenate(parts)) if parts else NO_ROWS
+    return position_sets.union(parts)
 
 
 def complement(rows: npt.NDArray[np.int64], row_count: int) -> npt.NDArray[np.int64]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from skerry.bitmaps.position_sets import union
 from skerry.errors import UnsupportedError
 from skerry.paimon.file_index.btree import TYPE, BTreeIndex, KeyRange, can_index
 from skerry.paimon.file_index.keys import as_key
@@ -143,7 +144,7 @@ def _reached(
     counts: Longs,
 ) -> npt.NDArray[np.bool_]:
     """bool[n] Whether a range has a found row, or rows that the index does not cover."""
-    rows = np.unique(np.concatenate(found))
+    rows = union(found)
     low, high = np.searchsorted(rows, first), np.searchsorted(rows, first + counts)
     may: npt.NDArray[np.bool_] = (high > low) | (first < 0)
     covered = sorted(

@@ -186,7 +186,7 @@ class RowReader:
             SkerryError: As `batches`.
         """
         opened = self._open(task, self._deletes)
-        chosen = [work for work in opened if _has_any(work.part, positions)]
+        chosen = [work for work in opened if len(_rows_of(work.part, positions))]
         return self._batches_of(chosen), len(chosen) == len(opened)
 
     def _batches_of(self, work: Sequence[_Work]) -> Iterator[pa.RecordBatch]:
@@ -362,11 +362,6 @@ def _with_values(batch: pa.RecordBatch, source: pa.RecordBatch, values: Iterable
         fields.insert(value.place, pa.field(value.name, value.column.type))
         arrays.insert(value.place, values_of(value.column, source))
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields, metadata=batch.schema.metadata))
-
-
-def _has_any(part: Part, positions: _Positions) -> bool:
-    start, end = np.searchsorted(positions, [part.first_row, part.first_row + part.row_count])
-    return bool(start < end)
 
 
 def _constants(task: FileScanTask) -> dict[int, Any]:

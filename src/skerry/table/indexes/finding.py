@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skerry import amudai
-from skerry.amudai.indexes.row_sets import intersection
+from skerry.bitmaps.position_sets import intersection
 from skerry.errors import SkerryError
 from skerry.storage import Storage, file_key, join, parent
 from skerry.table.files.data_file import DataFile
