@@ -54,12 +54,12 @@ check: lint
 	$(MAKE) --jobs=2 types fast
 
 lint: $(STAMP)
-	$(BIN)/ruff check src tests benchmarks examples
-	$(BIN)/ruff format --check src tests benchmarks examples
+	$(BIN)/ruff check src tests benchmarks examples hatch_build.py
+	$(BIN)/ruff format --check src tests benchmarks examples hatch_build.py
 
 format: $(STAMP)
-	$(BIN)/ruff check --fix src tests benchmarks examples
-	$(BIN)/ruff format src tests benchmarks examples
+	$(BIN)/ruff check --fix src tests benchmarks examples hatch_build.py
+	$(BIN)/ruff format src tests benchmarks examples hatch_build.py
 
 types: $(STAMP)
 	$(BIN)/mypy
@@ -89,10 +89,13 @@ protobuf: $(STAMP)
 
 $(STAMP): requirements.lock pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("skerry needs Python 3.11 or newer, this is " + sys.version) if sys.version_info < (3, 11) else None'
+	@echo "setting up $(VENV): tools, packages (2 GB unpacked), kernels"
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check "uv==$$(cat .uv-version)"
 	$(BIN)/uv pip sync --quiet --python $(BIN)/python --require-hashes --compile-bytecode requirements.lock
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	@echo "compiling kernels for this machine (once)"
+	$(BIN)/python -c "import skerry.kernels; skerry.kernels.warm_up()"
 	touch $@
 
 # pypaimon pins an old PyArrow, so that the tests run it in an environment of its own. So do they the newest Spark.

@@ -1,9 +1,10 @@
-"""Hot loops in machine code: plain Python functions, compiled by numba once per machine, loaded without numba.
+"""Hot loops in machine code: plain Python functions, compiled by numba and LLVM, loaded without numba.
 
-A kernel is in the package of the format it serves and is marked with `kernel`. What numba compiles is kept on disk as
-one object file per Python module, which later processes load through LLVM alone: importing numba takes about a second,
-loading an object file takes milliseconds. `warm_up` compiles or loads all kernels of the package, for example in
-Spark's daemon process before it forks its workers.
+A kernel is in the package of the format it serves and is marked with `kernel`. A wheel has the kernels of each module
+as LLVM's bitcode; from it, or from what numba compiles where there is none, LLVM makes an object file once per machine,
+which is kept on disk. Later processes load it through LLVM alone: importing numba takes about a second, loading an
+object file takes milliseconds. `warm_up` compiles or loads all kernels of the package, for example in Spark's daemon
+process before it forks its workers.
 """
 
 from __future__ import annotations

@@ -30,10 +30,13 @@ except ImportError:  # not a POSIX system: go without the lock
 __all__ = [
     "CompiledModule",
     "cache_directory",
+    "compiler_source",
     "is_trusted",
     "lock",
     "machine_key",
     "read_module",
+    "sealed",
+    "unsealed",
     "user_cache_directory",
     "write_module",
 ]
@@ -73,9 +76,14 @@ def machine_key() -> str:
     ]
     digest = hashlib.sha256("\n".join(parts).encode())
     digest.update(_numba_version())
-    for name in ("compiling", "intrinsics", "lowering", "machine_code"):
-        digest.update(pkgutil.get_data("skerry.kernels", f"{name}.py") or b"")
+    digest.update(compiler_source())
     return digest.hexdigest()[:16]
+
+
+def compiler_source() -> bytes:
+    """The source of what makes machine code out of kernels."""
+    modules = ("compiling", "intrinsics", "lowering", "machine_code")
+    return b"".join(pkgutil.get_data("skerry.kernels", f"{name}.py") or b"" for name in modules)
 
 
 def _numba_version() -> bytes:
@@ -117,8 +125,8 @@ def read_module(path: Path) -> CompiledModule | None:
             content = file.read()
     except OSError:
         return None
-    body = content[len(_MAGIC) + _DIGEST_BYTES :]
-    if content[: len(_MAGIC) + _DIGEST_BYTES] != _MAGIC + hashlib.sha256(body).digest():
+    body = unsealed(content)
+    if body is None:
         return None
     header, _, object_code = body.partition(b"\n")
     return CompiledModule(object_code, tuple(json.loads(header)))
@@ -131,11 +139,22 @@ def write_module(path: Path, module: CompiledModule) -> None:
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
         try:
             with open(handle, "wb") as file:
-                file.write(_MAGIC + hashlib.sha256(body).digest() + body)
+                file.write(sealed(body))
             os.replace(temporary, path)
         except BaseException:
             os.unlink(temporary)
             raise
+
+
+def sealed(body: bytes) -> bytes:
+    """The content of a file, from which a reader can tell that nothing is missing."""
+    return _MAGIC + hashlib.sha256(body).digest() + body
+
+
+def unsealed(content: bytes) -> bytes | None:
+    """What was sealed; None if the file is truncated, damaged or not ours."""
+    body = content[len(_MAGIC) + _DIGEST_BYTES :]
+    return body if content == sealed(body) else None
 
 
 @contextlib.contextmanager

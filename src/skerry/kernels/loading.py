@@ -1,6 +1,6 @@
 """Kernels to machine code: loaded from the cache, or compiled once and kept there.
 
-Compiling needs numba, which is imported only then.
+They are compiled from the bitcode that came with the package. Only where it does not fit, numba is imported.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from skerry.kernels import cache
+from skerry.kernels import cache, prebuilt
 from skerry.kernels.registry import Kernel, entry_kernels, modules_with_entries
 
-__all__ = ["prepare", "warm_up"]
+__all__ = ["import_kernels", "prepare", "run_in_processes", "warm_up"]
 
 _lock = threading.RLock()
 
@@ -41,9 +41,9 @@ def prepare(module_name: str) -> None:
                 compiled = cache.read_module(path)  # another process may have written it meanwhile
                 addresses = machine_code.load(compiled, names) if compiled is not None else None
                 if addresses is None:
-                    addresses = _compile(kernels, names, path)
+                    addresses = _compile(module_name, path)
         elif addresses is None:
-            addresses = _compile(kernels, names, None)
+            addresses = _compile(module_name, None)
         for kernel in kernels:
             kernel.bind(addresses[kernel.name])
 
@@ -56,16 +56,29 @@ def _object_file(module_name: str) -> Path | None:
     return folder / f"{module_name}-{digest}.o" if folder is not None else None
 
 
-def _compile(kernels: list[Kernel], names: list[str], path: Path | None) -> dict[str, int]:
+def _compile(module_name: str, path: Path | None) -> dict[str, int]:
     from skerry.kernels import machine_code
-    from skerry.kernels.compiling import compile_module  # imports numba
 
-    compiled = compile_module(kernels)
+    compiled = _compiled_from_bitcode(module_name)
+    if compiled is None:
+        from skerry.kernels.compiling import compile_module  # imports numba
+
+        compiled = machine_code.optimise(compile_module(entry_kernels(module_name)))
     if path is not None:
         cache.write_module(path, compiled)
-    addresses = machine_code.load(compiled, names)
+    addresses = machine_code.load(compiled, [kernel.name for kernel in entry_kernels(module_name)])
     assert addresses is not None, "a module just compiled lacks symbols of this process"
     return addresses
+
+
+def _compiled_from_bitcode(module_name: str) -> cache.CompiledModule | None:
+    from skerry.kernels import machine_code
+
+    bitcode = prebuilt.read_bitcode(module_name)
+    try:
+        return machine_code.optimise(bitcode) if bitcode is not None else None
+    except ValueError:
+        return None
 
 
 def warm_up() -> list[str]:
@@ -74,28 +87,45 @@ def warm_up() -> list[str]:
     Returns:
         The names of the modules with kernels that Python calls.
     """
-    for name in _modules_with_kernels(sys.modules["skerry"].__path__, "skerry."):
-        importlib.import_module(name)
-    names = modules_with_entries("skerry.")
-    _compile_at_once(names)
+    names = import_kernels()
+    # in one process per core; what fails there is compiled in this one
+    missing = [name for name in names if (path := _object_file(name)) is not None and not path.exists()]
+    if len(missing) > 1:
+        run_in_processes("from skerry.kernels.loading import prepare as run", missing)
     for name in names:
         prepare(name)
     return names
 
 
-def _compile_at_once(names: list[str]) -> None:
-    """Fill the cache with what it lacks, in one process per core; what fails there is compiled in this one later."""
-    missing = [name for name in names if (path := _object_file(name)) is not None and not path.exists()]
-    if len(missing) < 2 or not sys.executable:
+def import_kernels() -> list[str]:
+    """Import the modules of the package that have kernels.
+
+    Returns:
+        The names of those with kernels that Python calls.
+    """
+    for name in _modules_with_kernels(sys.modules["skerry"].__path__, "skerry."):
+        importlib.import_module(name)
+    return modules_with_entries("skerry.")
+
+
+def run_in_processes(function: str, names: list[str], *arguments: str) -> None:
+    """Call a function for modules with kernels, in one process per core.
+
+    Args:
+        function: A statement that imports it as `run`.
+        names: The modules, which are imported first. Each is the first argument of a call.
+        arguments: Further arguments of every call.
+    """
+    if not sys.executable:
         return
     # much code takes long to compile: deal it out module by module, the largest first
-    missing.sort(key=_code_bytes, reverse=True)
-    shares = min(os.cpu_count() or 1, len(missing))
-    program = "import importlib, sys\nfrom skerry.kernels.loading import prepare\n"
-    program += "for name in sys.argv[1:]:\n    importlib.import_module(name)\n    prepare(name)"
+    names = sorted(names, key=_code_bytes, reverse=True)
+    shares = min(os.cpu_count() or 1, len(names))
+    program = f"import importlib, sys\n{function}\ncount = int(sys.argv[1])\nfor name in sys.argv[2 + count:]:\n"
+    program += "    importlib.import_module(name)\n    run(name, *sys.argv[2:2 + count])"
     running = [
         subprocess.Popen(
-            [sys.executable, "-c", program, *missing[share::shares]],
+            [sys.executable, "-c", program, str(len(arguments)), *arguments, *names[share::shares]],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -1,4 +1,4 @@
-"""LLVM to object files, and object files to addresses that can be called."""
+"""LLVM to bitcode for all processors, bitcode to object files for this one, and these to addresses to be called."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import llvmlite.binding as llvm
 
 from skerry.kernels.cache import CompiledModule
 
-__all__ = ["entry_name", "load", "optimise"]
+__all__ = ["entry_name", "load", "optimise", "simplify"]
 
 # What only exists in a process that has imported numba, or would need the interpreter: no kernel may depend on it.
 _RUNTIME_PREFIXES = ("numba_", "NRT_", "Py", "_Py")
@@ -21,13 +21,13 @@ def entry_name(kernel_name: str) -> str:
 
 
 @functools.cache
-def target_machine() -> Any:
-    """The machine this process runs on, at the highest optimisation."""
+def target_machine(*, is_host: bool = True) -> Any:
+    """The machine this process runs on, or any of its architecture, at the highest optimisation."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     return llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(
-        cpu=llvm.get_host_cpu_name(),
-        features=llvm.get_host_cpu_features().flatten(),
+        cpu=llvm.get_host_cpu_name() if is_host else "",
+        features=llvm.get_host_cpu_features().flatten() if is_host else "",
         opt=3,
         reloc="static",
         codemodel="jitdefault",
@@ -35,8 +35,8 @@ def target_machine() -> Any:
     )
 
 
-def optimise(module: Any, entries: frozenset[str]) -> CompiledModule:
-    """Optimise a module as a whole and compile it.
+def simplify(module: Any, entries: frozenset[str]) -> bytes:
+    """Optimise a module as a whole, as far as no processor matters.
 
     Everything but the entry points becomes private to the module, which lets LLVM see that no kernel reports an error
     and drop the paths on which numba would raise one.
@@ -46,7 +46,7 @@ def optimise(module: Any, entries: frozenset[str]) -> CompiledModule:
         entries: Names of the C functions to keep.
 
     Returns:
-        The object file.
+        Bitcode, a fraction of what numba made.
 
     Raises:
         TypeError: A kernel allocates or raises, and so needs numba at run time.
@@ -54,24 +54,44 @@ def optimise(module: Any, entries: frozenset[str]) -> CompiledModule:
     for value in (*module.functions, *module.global_variables):
         if not value.is_declaration and value.name not in entries:
             value.linkage = "internal"
-    tuning = llvm.create_pipeline_tuning_options(3)
-    tuning.loop_vectorization = tuning.slp_vectorization = tuning.loop_interleaving = tuning.loop_unrolling = True
-    builder = llvm.create_pass_builder(target_machine(), tuning)
-    builder.getModulePassManager().run(module, builder)
+    _run_passes(module, is_host=False)
     inner = [value for value in (*module.functions, *module.global_variables) if value.linkage == llvm.Linkage.internal]
     for number, value in enumerate(inner):
         value.name = f"inner_{number}"  # numba's names are hundreds of characters long
-    external = tuple(
-        sorted(
-            value.name
-            for value in (*module.functions, *module.global_variables)
-            if value.is_declaration and not value.name.startswith("llvm.")
-        )
-    )
-    runtime = [name for name in external if name.startswith(_RUNTIME_PREFIXES)]
+    runtime = [name for name in _external_symbols(module) if name.startswith(_RUNTIME_PREFIXES)]
     if runtime:
         raise TypeError(f"a kernel of {sorted(entries)} allocates or raises: its machine code needs {runtime}")
-    return CompiledModule(target_machine().emit_object(module), external)
+    return bytes(module.as_bitcode())
+
+
+def optimise(bitcode: bytes) -> CompiledModule:
+    """Compile bitcode for this processor.
+
+    Raises:
+        ValueError: LLVM does not read the bitcode, or it is for another architecture.
+    """
+    try:
+        module = llvm.parse_bitcode(bitcode)
+    except RuntimeError as error:
+        raise ValueError(f"not bitcode of this LLVM: {error}") from None
+    if module.triple != llvm.get_process_triple():
+        raise ValueError(f"bitcode for {module.triple}, not for {llvm.get_process_triple()}")
+    _run_passes(module, is_host=True)
+    return CompiledModule(target_machine().emit_object(module), _external_symbols(module))
+
+
+def _run_passes(module: Any, *, is_host: bool) -> None:
+    """Optimise a module; loops are left as they are where the processor's registers are not known."""
+    tuning = llvm.create_pipeline_tuning_options(3)
+    tuning.loop_vectorization = tuning.slp_vectorization = tuning.loop_interleaving = tuning.loop_unrolling = is_host
+    builder = llvm.create_pass_builder(target_machine(is_host=is_host), tuning)
+    builder.getModulePassManager().run(module, builder)
+
+
+def _external_symbols(module: Any) -> tuple[str, ...]:
+    """What a module expects to find in the process."""
+    values = (*module.functions, *module.global_variables)
+    return tuple(sorted(value.name for value in values if value.is_declaration and not value.name.startswith("llvm.")))
 
 
 def load(module: CompiledModule, kernel_names: list[str]) -> dict[str, int] | None:

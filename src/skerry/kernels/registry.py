@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import inspect
 import types
 from collections.abc import Callable
 from typing import Any
@@ -41,6 +42,7 @@ class Kernel:
         self._prepare = prepare
         self._function: Any = None
         self._digest: bytes | None = None
+        self._source_digest: bytes | None = None
         _modules.setdefault(py_func.__module__, {})[self.name] = self
 
     def __call__(self, *arguments: Any) -> Any:
@@ -92,16 +94,27 @@ class Kernel:
     def digest(self) -> bytes:
         """Digest of everything that shapes the machine code: byte code, signature, constants, kernels called."""
         if self._digest is None:
-            self._digest = self._computed_digest()
+            digest = hashlib.sha256()
+            _add_code(digest, self.py_func.__code__)
+            self._digest = self._digest_with(digest, Kernel.digest)
         return self._digest
 
-    def _computed_digest(self) -> bytes:
-        digest = hashlib.sha256()
-        _add_code(digest, self.py_func.__code__)
+    def source_digest(self) -> bytes:
+        """Digest of the same with source instead of byte code, which differs between versions of Python.
+
+        Raises:
+            OSError: There is no source.
+        """
+        if self._source_digest is None:
+            digest = hashlib.sha256(inspect.getsource(self.py_func).encode())
+            self._source_digest = self._digest_with(digest, Kernel.source_digest)
+        return self._source_digest
+
+    def _digest_with(self, digest: Any, digest_of: Callable[[Kernel], bytes]) -> bytes:
         digest.update(repr((self.name, self.signature, self.py_func.__defaults__)).encode())
         for name, value in sorted(self._globals().items()):
             if isinstance(value, Kernel):
-                digest.update(value.digest())
+                digest.update(digest_of(value))
             elif isinstance(value, np.ndarray):
                 digest.update(f"{name} {value.dtype} {value.shape}".encode() + value.tobytes())
             elif isinstance(value, int | float | tuple | np.generic):
@@ -109,7 +122,7 @@ class Kernel:
             elif isinstance(value, type):  # an enumeration or a named tuple
                 members = getattr(value, "__members__", None) or getattr(value, "_fields", None)
                 digest.update(f"{name} {members!r}".encode())
-        return digest.digest()
+        return bytes(digest.digest())
 
     def _globals(self) -> dict[str, Any]:
         """Global values by the names that the function may use, those of modules after the module's name."""
