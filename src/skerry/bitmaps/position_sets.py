@@ -21,8 +21,11 @@ def union(parts: Iterable[Rows]) -> Rows:
     Returns:
         int64[m], ascending and distinct.
     """
-    rows = np.sort(np.concatenate([np.empty(0, np.int64), *parts]))
-    return rows[np.append(True, rows[1:] != rows[:-1])] if len(rows) else rows
+    rows = np.concatenate([np.empty(0, np.int64), *parts])
+    if (rows[1:] > rows[:-1]).all():  # one part, or parts of rows that follow each other
+        return rows
+    rows.sort()
+    return rows[np.append(True, rows[1:] != rows[:-1])]
 
 
 def intersection(first: Rows, second: Rows) -> Rows:

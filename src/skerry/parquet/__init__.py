@@ -29,10 +29,12 @@ from skerry.parquet.metadata import (
     read_footer,
     read_metadata,
 )
-from skerry.parquet.page_index import PagePlaces, decode_pages, read_page_bounds, read_page_places
+from skerry.parquet.page_index import PagePlaces, decode_pages, read_page_bounds, read_page_places, read_places
+from skerry.parquet.page_rows import PagedChunk, take_rows
 from skerry.parquet.pages import DataPage, DictionaryPage, PageHeader, decode_page_header, iter_pages
 from skerry.parquet.plain import decode_plain_byte_array, decode_plain_fixed
 from skerry.parquet.schema import Column, PhysicalType
+from skerry.parquet.thrift_fields import ThriftField, walk_struct
 
 __all__ = [
     "SUPPORTED_CODECS",
@@ -49,8 +51,10 @@ __all__ = [
     "PageHeader",
     "PagePlaces",
     "PageType",
+    "PagedChunk",
     "PhysicalType",
     "RowGroup",
+    "ThriftField",
     "annotate",
     "annotate_timestamps",
     "count_codes",
@@ -67,5 +71,8 @@ __all__ = [
     "read_metadata",
     "read_page_bounds",
     "read_page_places",
+    "read_places",
     "shapes_annotation",
+    "take_rows",
+    "walk_struct",
 ]

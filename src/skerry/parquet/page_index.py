@@ -5,6 +5,7 @@ Spec: Parquet spec, parquet.thrift, `OffsetIndex`, `ColumnIndex`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -15,13 +16,15 @@ import pyarrow as pa
 from skerry.errors import FormatError
 from skerry.parquet.column_file import decode_column_pages
 from skerry.parquet.metadata import ColumnChunk, PageType
+from skerry.parquet.page_headers import page_locations
 from skerry.parquet.pages import decode_page_header
 from skerry.parquet.schema import PhysicalType
 from skerry.parquet.thrift import CompactDecoder, Struct
 from skerry.storage import Storage
 
-__all__ = ["PagePlaces", "decode_pages", "read_page_bounds", "read_page_places"]
+__all__ = ["PagePlaces", "decode_pages", "read_page_bounds", "read_page_places", "read_places"]
 
+_MAX_INT32: Final = 2**31 - 1
 _RULE: Final = "Parquet spec, parquet.thrift, `OffsetIndex`"
 _INT_FORMATS: Final = {PhysicalType.INT32: "<i4", PhysicalType.INT64: "<i8"}
 
@@ -49,19 +52,48 @@ def read_page_places(storage: Storage, location: str, chunk: ColumnChunk) -> Pag
     Raises:
         FormatError: The page index or a page header is unsound, or they contradict the footer.
     """
-    if chunk.offset_index is None:
-        return _walk(storage.read_range(location, chunk.offset, chunk.size_bytes), location, chunk)
-    root = _read_struct(storage, location, chunk.offset_index, "OffsetIndex")
-    pages = root.structures(1, "PageLocation")
-    offsets = np.array([page.integer(1, "offset") for page in pages], np.int64)
-    sizes = np.array([page.integer(2, "compressed_page_size", maximum=2**31 - 1) for page in pages], np.int64)
-    rows = np.array([page.integer(3, "first_row_index") for page in pages], np.int64)
+    (found,) = read_places(storage, location, [chunk])
+    return found
+
+
+def read_places(storage: Storage, location: str, chunks: Sequence[ColumnChunk]) -> list[PagePlaces]:
+    """Find the pages of chunks of flat columns, which are read together; see `read_page_places`."""
+    indexed = [chunk.offset_index for chunk in chunks if chunk.offset_index is not None]
+    views = iter(storage.read_ranges(location, [start for start, _ in indexed], [size for _, size in indexed]))
+    return [
+        _walk(storage.read_range(location, chunk.offset, chunk.size_bytes), location, chunk)
+        if chunk.offset_index is None
+        else _places(next(views), location, chunk, chunk.offset_index[0])
+        for chunk in chunks
+    ]
+
+
+def _places(data: memoryview, location: str, chunk: ColumnChunk, base: int) -> PagePlaces:
+    """The pages that an offset index names."""
+    found = page_locations(data)
+    root = Struct("OffsetIndex", {}, location, base)
+    if found is None:
+        root = CompactDecoder(data, location=location, base=base).decode_struct("OffsetIndex")
+        pages = root.structures(1, "PageLocation")
+        found = np.array(
+            [
+                (
+                    page.integer(1, "offset"),
+                    page.integer(2, "compressed_page_size", maximum=_MAX_INT32),
+                    page.integer(3, "first_row_index"),
+                )
+                for page in pages
+            ],
+            np.int64,
+        ).reshape(-1, 3)
+    offsets, sizes, rows = (np.ascontiguousarray(found[:, place]) for place in range(3))
     first_rows = np.append(rows, chunk.value_count)
     end = chunk.offset + chunk.size_bytes
     is_sound = (
         len(rows) > 0
         and rows[0] == 0
         and (np.diff(first_rows) > 0).all()
+        and (sizes <= _MAX_INT32).all()
         and offsets[0] >= chunk.offset
         and (offsets[1:] >= (offsets + sizes)[:-1]).all()
         and offsets[-1] + sizes[-1] <= end

@@ -9,15 +9,37 @@ Spec: Thrift compact protocol; Parquet spec, parquet.thrift.
 from __future__ import annotations
 
 import struct
+from enum import IntEnum
 from typing import Any, Final
 
 from skerry.errors import FormatError
 
-__all__ = ["CompactDecoder", "Struct"]
+__all__ = ["MAX_DEPTH", "CompactDecoder", "Struct", "WireType"]
 
-_STOP, _TRUE, _FALSE, _I8, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT, _UUID = range(14)
+
+class WireType(IntEnum):
+    """The types of values. Spec: Thrift compact protocol."""
+
+    STOP = 0
+    TRUE = 1
+    FALSE = 2
+    I8 = 3
+    I16 = 4
+    I32 = 5
+    I64 = 6
+    DOUBLE = 7
+    BINARY = 8
+    LIST = 9
+    SET = 10
+    MAP = 11
+    STRUCT = 12
+    UUID = 13
+
+
+# As plain numbers, since members of an enum cost a look-up each.
+_STOP, _TRUE, _FALSE, _I8, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT, _UUID = map(int, WireType)
 _INTEGERS: Final = frozenset((_I16, _I32, _I64))
-_MAX_DEPTH: Final = 24
+MAX_DEPTH: Final = 24
 """Parquet's own structures nest less than 10 levels deep; the rest is room for the future, not for an attacker."""
 _MAX_VARINT_BYTES: Final = 10
 _RULE: Final = "Thrift compact protocol"
@@ -192,8 +214,8 @@ class CompactDecoder:
             raise self._error(f"list of {name} is cut short", self._size) from None
 
     def _fields(self, depth: int) -> dict[int, Any]:
-        if depth > _MAX_DEPTH:
-            raise self._error(f"structures nest deeper than {_MAX_DEPTH} levels")
+        if depth > MAX_DEPTH:
+            raise self._error(f"structures nest deeper than {MAX_DEPTH} levels")
         data, position = self._data, self.position
         fields: dict[int, Any] = {}
         field = 0
@@ -271,8 +293,8 @@ class CompactDecoder:
         """Every element takes a byte at least, so that no container is larger than what is left of the data."""
         if count > self._size - self.position:
             raise self._error(f"container of {count} elements, only {self._size - self.position} bytes are left")
-        if depth > _MAX_DEPTH:
-            raise self._error(f"containers nest deeper than {_MAX_DEPTH} levels")
+        if depth > MAX_DEPTH:
+            raise self._error(f"containers nest deeper than {MAX_DEPTH} levels")
 
     def _take(self, size: int) -> bytes:
         end = self.position + size

@@ -6,6 +6,7 @@ both halves of the state, as `org.apache.datasketches.hash.MurmurHash3` does. A 
 
 from __future__ import annotations
 
+import functools
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -44,6 +45,7 @@ def hash_bytes(data: bytes, seed: int = DEFAULT_SEED) -> int:
     return _murmur3(data, seed) >> 1
 
 
+@functools.lru_cache(maxsize=16)
 def seed_hash(seed: int) -> int:
     """The 16 bits of its seed that a serialised sketch has, to distinguish sketches of different seeds.
 
