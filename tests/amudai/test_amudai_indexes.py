@@ -21,7 +21,7 @@ from skerry import amudai
 from skerry.amudai.indexes.character_tables import alphanumeric_flags, upper_case
 from skerry.amudai.indexes.collations import Collation, fold_bytes
 from skerry.amudai.indexes.descriptors import HashDescription, TextDescription, decode_index
-from skerry.amudai.indexes.hash_buckets import build_partitions
+from skerry.amudai.indexes.hash_buckets import build_partition
 from skerry.amudai.indexes.hash_keys import has_keys, keys_of_leaf
 from skerry.amudai.indexes.leaves import leaves_of_column
 from skerry.amudai.indexes.position_lists import decode_positions, encode_positions
@@ -128,7 +128,8 @@ def test_hash_index_like_that_of_the_reference(folder: Path) -> None:
             pairs += [keys_of_leaf(leaf) for leaf in leaves if has_keys(leaf.column.node)]
         first += table.num_rows
     keys, rows = (np.concatenate(parts) for parts in zip(*pairs, strict=True))
-    made = build_partitions(keys, rows, len(description.partitions))
+    count = len(description.partitions)
+    made = [build_partition(keys, rows, count, ordinal) for ordinal in range(count)]
     for ours, theirs in zip(made, description.partitions, strict=True):
         expected = amudai.read_table(theirs.location)["bucket"].to_pylist()
         assert [by_hash(bucket) for bucket in ours["bucket"].to_pylist()] == [by_hash(bucket) for bucket in expected]

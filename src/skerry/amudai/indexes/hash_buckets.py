@@ -5,7 +5,6 @@ Spec: docs/formats/amudai-indexes.md § 3.3.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, Final
 
 import numpy as np
@@ -16,7 +15,7 @@ from skerry.amudai.values.types import list_of_named_items as list_of
 from skerry.errors import FormatError
 from skerry.kernels import kernel
 
-__all__ = ["BUCKET_SCHEMA", "bucket_of", "build_partitions", "find_in_buckets", "partition_of"]
+__all__ = ["BUCKET_SCHEMA", "bucket_of", "build_partition", "find_in_buckets", "partition_of", "sort_keys"]
 
 _Keys = npt.NDArray[np.uint64]
 _Rows = npt.NDArray[np.int64]
@@ -27,6 +26,8 @@ BUCKET_SCHEMA: Final = pa.schema([pa.field("bucket", list_of(_ENTRY))])
 _MIN_BUCKETS: Final = 2
 _KEY_BITS: Final = 64
 _DIGITS: Final = 2048
+_LOW_BITS: Final = 22
+_FEW_KEYS: Final = 1 << 21
 _RULE: Final = "docs/formats/amudai-indexes.md § 3.3"
 
 
@@ -43,33 +44,46 @@ def bucket_of(keys: _Keys, buckets: int) -> npt.NDArray[np.int64]:
     return (keys & np.uint64(buckets - 1)).astype(np.int64)
 
 
-def build_partitions(keys: _Keys, rows: _Rows, partitions: int) -> Iterator[pa.Table]:
-    """The partitions of an index.
+def build_partition(keys: _Keys, rows: _Rows, partitions: int, ordinal: int) -> pa.Table:
+    """A partition of an index.
 
     Args:
-        keys: uint64[n].
+        keys: uint64[n], of all partitions.
         rows: int64[n].
-        partitions: How many partitions, a power of two.
+        partitions: How many partitions there are, a power of two.
+        ordinal: Which one.
 
-    Yields:
-        A table of `BUCKET_SCHEMA` for each partition, in order.
+    Returns:
+        A table of `BUCKET_SCHEMA`.
     """
-    keys, rows = _sorted(keys, rows)
+    if partitions > 1:
+        chosen = np.flatnonzero(partition_of(keys, partitions) == ordinal)
+        keys, rows = keys[chosen], rows[chosen]
+    keys, rows = sort_keys(keys, rows)
     if len(keys):
         if ((keys[1:] == keys[:-1]) & (rows[1:] < rows[:-1])).any():
             order = np.lexsort((rows, keys))
             keys, rows = keys[order], rows[order]
         distinct = np.append(True, (keys[1:] != keys[:-1]) | (rows[1:] != rows[:-1]))
         keys, rows = keys[distinct], rows[distinct]
-    edges = np.searchsorted(partition_of(keys, partitions), np.arange(partitions + 1))
-    for start, stop in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
-        yield _partition(keys[start:stop], rows[start:stop].view(np.uint64))
+    return _partition(keys, rows.view(np.uint64))
 
 
-def _sorted(keys: _Keys, rows: _Rows) -> tuple[_Keys, _Rows]:
+def sort_keys(keys: _Keys, rows: _Rows) -> tuple[_Keys, _Rows]:
     """Keys in order, with their rows; those of equal keys stay in theirs."""
+    if (keys[1:] >= keys[:-1]).all():
+        return keys, rows
+    if len(keys) <= _FEW_KEYS:  # their upper bits nearly always differ
+        found = _sorted_from(keys, rows, _LOW_BITS)
+        if not (found[0][1:] < found[0][:-1]).any():
+            return found
+    return _sorted_from(keys, rows, 0)
+
+
+def _sorted_from(keys: _Keys, rows: _Rows, first_bit: int) -> tuple[_Keys, _Rows]:
+    """Keys in the order of their bits from one on."""
     current, following = (keys.copy(), rows.copy()), (np.empty_like(keys), np.empty_like(rows))
-    for shift in range(0, _KEY_BITS, _DIGITS.bit_length() - 1):
+    for shift in range(first_bit, _KEY_BITS, _DIGITS.bit_length() - 1):
         if sort_by_digit(*current, shift, np.zeros(_DIGITS, np.int64), *following):
             current, following = following, current
     return current

@@ -5,6 +5,7 @@ Spec: docs/formats/amudai-indexes.md § 3.2.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -15,13 +16,41 @@ import pyarrow.compute as pc
 from skerry.amudai.indexes.leaves import Leaf
 from skerry.amudai.shard.schema import BasicType, DataType
 from skerry.amudai.statistics.xxh3 import hash_values
-from skerry.amudai.values.shredding import NodeColumn
+from skerry.amudai.values.shredding import NodeColumn, shred_column
+from skerry.amudai.values.types import schema_from_arrow
 
-__all__ = ["has_keys", "keys_of_leaf", "keys_of_values"]
+__all__ = ["ColumnKeys", "has_keys", "keys_of_column", "keys_of_leaf", "keys_of_values"]
 
 _SEED: Final = 0
 _BATCH_ROWS: Final = 1 << 18
 """Values whose bytes are put together at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnKeys:
+    """The keys of a column's values, and the rows that they are in.
+
+    Args:
+        keys: uint64[n].
+        rows: int64[n].
+    """
+
+    keys: npt.NDArray[np.uint64]
+    rows: npt.NDArray[np.int64]
+
+
+def keys_of_column(name: str, values: pa.Array, first_row: int) -> ColumnKeys:
+    """The keys of a top-level column without children.
+
+    Args:
+        name: Its name.
+        values: Its values.
+        first_row: The row of the first.
+    """
+    field = schema_from_arrow(pa.schema([pa.field(name, values.type)])).fields[0]
+    (column,) = shred_column(field.data_type, values)
+    rows = np.arange(first_row, first_row + len(values), dtype=np.int64)
+    return ColumnKeys(keys_of_values(name, column), rows)
 
 
 def has_keys(node: DataType) -> bool:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from skerry.amudai.indexes.collations import Collation
-from skerry.amudai.indexes.hash_keys import has_keys
+from skerry.amudai.indexes.hash_keys import ColumnKeys, has_keys
 from skerry.amudai.indexes.leaves import find_leaf
 from skerry.amudai.indexes.tokenizers import Tokenizer
 from skerry.amudai.shard.schema import BasicType, DataType, Schema
@@ -32,6 +32,8 @@ class HashIndex:
             lists. Floats, decimals, maps and unions cannot be indexed.
         partitions: How many shards hold the index: a power of two, from 2 to 1,024; by default as many as its size
             asks for.
+        keys: The keys of columns that are known already, by name: a shard over Parquet files does not decode these
+            columns for the index.
 
     Raises:
         SchemaError: An argument is none of these.
@@ -39,6 +41,7 @@ class HashIndex:
 
     columns: Sequence[str]
     partitions: int | None = None
+    keys: Mapping[str, ColumnKeys] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Check the arguments."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Final
 
 import numpy as np
@@ -21,7 +21,7 @@ from skerry.amudai.indexes.tokenizers import Spans, Tokenizer, find_terms
 from skerry.bitmaps.position_sets import intersection, union
 from skerry.errors import SchemaError
 
-__all__ = ["And", "Not", "Or", "Query", "Words", "candidate_rows", "matching_values", "parse_query"]
+__all__ = ["And", "Not", "Or", "Query", "Words", "candidate_rows", "matching_values", "parse_query", "terms_of"]
 
 _TOKEN: Final = re.compile(r'\s*(?:(?P<quoted>"(?:[^"\\]|\\.)*")|(?P<bracket>[()])|(?P<word>[^\s()"]+))')
 _ESCAPE: Final = re.compile(r"\\(.)")
@@ -181,20 +181,23 @@ def _intersection(parts: list[_Rows]) -> _Rows | None:
     return found
 
 
-def terms_of(words: Words, tokenizer: Tokenizer) -> list[str]:
+@lru_cache(256)
+def terms_of(words: Words, tokenizer: Tokenizer) -> tuple[str, ...]:
     """The terms of a text, in the order that they have in it.
 
     Raises:
         SchemaError: There are none, so that no value can be found.
     """
     if tokenizer is Tokenizer.UNICODE_LOG and words.is_prefix and _ADDRESS_START.fullmatch(words.text):
-        return [words.text]
+        return (words.text,)
     data = words.text.encode(errors="replace")
     spans = _sequence(np.frombuffer(data, np.uint8), np.array([0, len(data)], np.int64), tokenizer)
     if not len(spans.starts):
         raise SchemaError(f"{words.text!r} has no word that the tokenizer {tokenizer} knows")
     ends = (spans.starts + spans.lengths).tolist()
-    return [data[start:end].decode(errors="replace") for start, end in zip(spans.starts.tolist(), ends, strict=True)]
+    return tuple(
+        data[start:end].decode(errors="replace") for start, end in zip(spans.starts.tolist(), ends, strict=True)
+    )
 
 
 # On values ---------------------------------------------------------------------------------------------------------

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,7 @@ from skerry.amudai.reading.shard_metadata import ShardMetadata
 from skerry.amudai.reading.taking import read_positions, split_by_stripe
 from skerry.amudai.shard.references import Reference
 from skerry.amudai.shard.schema import DataType
+from skerry.amudai.shard.shard_files import MAGIC_BYTES
 from skerry.amudai.values.types import schema_from_arrow
 from skerry.errors import FormatError
 from skerry.storage import Storage
@@ -49,6 +51,13 @@ class IndexShard:
                 location=self.metadata.shown,
                 rule="docs/formats/amudai-indexes.md § 2.4",
             )
+        size = self.metadata.files.root_size
+        if size != reference.end + MAGIC_BYTES:
+            raise FormatError(
+                f"a file of an index has {size} bytes, expected {reference.end + MAGIC_BYTES}",
+                location=self.metadata.shown,
+                rule="docs/formats/amudai-indexes.md § 2.1",
+            )
         self._plan = ScanPlan(self.metadata.schema, schema, None, keeps_deleted=True)
         self._readers: dict[int, StripeReader] = {}
         self._lock = threading.Lock()
@@ -57,6 +66,11 @@ class IndexShard:
     def shown(self) -> str:
         """Its location for messages."""
         return self.metadata.shown
+
+    @property
+    def location(self) -> str:
+        """Where its metadata are."""
+        return self.metadata.location
 
     @property
     def record_count(self) -> int:
@@ -71,12 +85,25 @@ class IndexShard:
         """
         parts = split_by_stripe(self.metadata, records)
         with self._lock:
-            missing = [ordinal for ordinal, _ in parts if ordinal not in self._readers]
-            if missing:
-                opened = self.metadata.stripe_readers(missing)
-                self.metadata.load_descriptors(opened, self._plan.nodes())
-                self._readers.update(zip(missing, opened, strict=True))
+            self._open([ordinal for ordinal, _ in parts])
             return read_positions([(self._readers[ordinal], rows) for ordinal, rows in parts], self._plan)
+
+    @contextmanager
+    def only_stripe(self) -> Iterator[StripeReader | None]:
+        """The stripe that holds all records, with the descriptors of all columns, for one thread; None for several."""
+        with self._lock:
+            if len(self.metadata.stripes) != 1:
+                yield None
+            else:
+                self._open([0])
+                yield self._readers[0]
+
+    def _open(self, ordinals: Iterable[int]) -> None:
+        missing = [ordinal for ordinal in ordinals if ordinal not in self._readers]
+        if missing:
+            opened = self.metadata.stripe_readers(missing)
+            self.metadata.load_descriptors(opened, self._plan.nodes())
+            self._readers.update(zip(missing, opened, strict=True))
 
 
 def _shape(node: DataType) -> tuple[object, ...]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from decimal import Decimal
 from typing import Any, Final
 
@@ -26,54 +26,14 @@ from skerry.amudai.statistics.descriptors import FieldStatistics, decode_statist
 from skerry.amudai.statistics.hll import HllSketch
 from skerry.amudai.values.any_value import Annotated, DateTime, Property, TimeSpan, decode_properties
 from skerry.amudai.values.types import ARROW_SCHEMA_PROPERTY
+from skerry.entry import Entry
 from skerry.errors import SkerryError
 from skerry.storage import redact
 
-__all__ = ["Entry", "inspect_shard"]
+__all__ = ["inspect_shard"]
 
 _LOOKED_AT: Final = 16
 """Blocks of a buffer whose encoding is looked up, spread over the buffer."""
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A part of a shard.
-
-    Args:
-        kind: What it is: `shard`, `schema`, `stripe`, `field`, `buffer`, `property`, `index` and so on.
-        name: Its name among its kind.
-        details: What it says, by name; values that JSON has, and lists and mappings of them.
-        file: The file that it is in, if it is one piece.
-        start: Its first byte there.
-        end: The byte after its last.
-        children: Its parts.
-    """
-
-    kind: str
-    name: str = ""
-    details: dict[str, Any] = field(default_factory=dict)
-    file: str | None = None
-    start: int | None = None
-    end: int | None = None
-    children: tuple[Entry, ...] = ()
-
-    def walk(self, depth: int = 0) -> Iterator[tuple[int, Entry]]:
-        """This entry and all below it, each with its depth."""
-        yield depth, self
-        for child in self.children:
-            yield from child.walk(depth + 1)
-
-    def as_json(self) -> dict[str, Any]:
-        """The tree as mappings and lists, without what is empty."""
-        found: dict[str, Any] = {"kind": self.kind}
-        if self.name:
-            found["name"] = self.name
-        if self.start is not None:
-            found |= {"file": self.file, "start": self.start, "end": self.end}
-        found |= self.details
-        if self.children:
-            found["children"] = [child.as_json() for child in self.children]
-        return found
 
 
 def inspect_shard(shard: ShardFile) -> Entry:

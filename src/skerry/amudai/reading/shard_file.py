@@ -20,7 +20,7 @@ from skerry.amudai.fields.selection import Selection
 from skerry.amudai.reading.column_types import TICKS_PER_MICROSECOND, choose_schema, stored_schemas, with_types
 from skerry.amudai.reading.properties import PropertyBag
 from skerry.amudai.reading.scanning import ScanPlan, ThisThread, join_tables, read_values, split_batches
-from skerry.amudai.reading.shard_indexes import ShardIndexes
+from skerry.amudai.reading.shard_indexes import ShardIndexes, SoughtValues
 from skerry.amudai.reading.shard_metadata import ShardMetadata
 from skerry.amudai.reading.taking import read_positions, split_by_stripe
 from skerry.amudai.reading.text_scan import TextScan
@@ -348,6 +348,23 @@ class ShardFile:
             SchemaError: `filters` are malformed, or name a column that does not exist.
         """
         return ScanPlan(self.shard_schema, self.schema, (), filters, indexes=self._indexes).candidates()
+
+    def rows_of_values(self, column: str, values: SoughtValues) -> npt.NDArray[np.int64] | None:
+        """Rows that hash indexes leave for a column that has one of some values, without reading columns.
+
+        Args:
+            column: Its name.
+            values: The values; their keys are computed for the first of many shards.
+
+        Returns:
+            int64[n], ascending and distinct positions; all rows with a value are among them. None if no index helps.
+
+        Raises:
+            NotFoundError: There is no such column, or an index is lost.
+            FormatError, UnsupportedError: An index is damaged.
+        """
+        node = self.shard_schema.field(column).data_type
+        return self._indexes.rows_of_values(node, self.schema.field(column).type, values)
 
     def search_candidates(self, column: str, query: str) -> npt.NDArray[np.int64] | None:
         """Rows that a text index leaves for a search, without reading columns.

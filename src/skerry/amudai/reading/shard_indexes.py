@@ -28,9 +28,10 @@ from skerry.errors import SkerryError
 from skerry.filters import Alternatives, Comparison
 from skerry.storage import Storage, redact
 
-__all__ = ["ShardIndexes", "TextSearch"]
+__all__ = ["ShardIndexes", "SoughtValues", "TextSearch"]
 
 _Rows = npt.NDArray[np.int64]
+_Keys = npt.NDArray[np.uint64]
 _EQUALITY = ("=", "==", "in")
 
 
@@ -63,6 +64,40 @@ class TextSearch:
     reader: TextIndexReader
     tokenizer: str
     matches_case: bool
+
+
+class SoughtValues:
+    """Values that are looked up in the hash indexes of many shards; their keys are computed once.
+
+    Args:
+        values: The values, Python's.
+    """
+
+    def __init__(self, values: Sequence[Any]) -> None:
+        self._values = [value.as_py() if isinstance(value, pa.Scalar) else value for value in values]
+        self._keys: dict[tuple[object, ...], _Keys | None] = {}
+
+    def keys(self, node: DataType, kind: pa.DataType) -> _Keys | None:
+        """The keys of the values in a column, uint64[n], ascending and distinct; None if one has no place there.
+
+        Args:
+            node: The column in the shard.
+            kind: Its Arrow type.
+        """
+        shape = node.name, node.basic_type, node.signed, kind
+        if shape not in self._keys:
+            self._keys[shape] = self._computed(node, kind) if has_keys(node) else None
+        return self._keys[shape]
+
+    def _computed(self, node: DataType, kind: pa.DataType) -> _Keys | None:
+        try:
+            array = pa.array(self._values, kind)
+            if array.null_count or array.to_pylist() != self._values:
+                return None  # PyArrow cuts what does not fit, a time from a date, say
+            (column,) = shred_column(node, array)
+        except (pa.ArrowException, SkerryError, TypeError, ValueError, OverflowError):
+            return None
+        return np.unique(keys_of_values(node.name, column))
 
 
 class ShardIndexes:
@@ -168,16 +203,28 @@ class ShardIndexes:
                 continue
             node, kind = columns[comparison.column]
             values = list(comparison.value) if comparison.has_several else [comparison.value]
-            part = self._equal(node, kind, values)
+            part = self.rows_of_values(node, kind, SoughtValues(values))
             if part is not None:
                 found = part if found is None else intersection(found, part)
         return found
 
-    def _equal(self, node: DataType, kind: pa.DataType, values: list[Any]) -> _Rows | None:
-        """Rows that may have one of some values; None if no hash indexes cover all rows."""
+    def rows_of_values(self, node: DataType, kind: pa.DataType, values: SoughtValues) -> _Rows | None:
+        """Rows of the shard that may have one of some values.
+
+        Args:
+            node: The column.
+            kind: Its Arrow type.
+            values: The values.
+
+        Returns:
+            int64[n], ascending and distinct; None if no hash indexes cover all rows.
+
+        Raises:
+            FormatError, NotFoundError, UnsupportedError: An index is damaged, or lost.
+        """
         scopes = [scope for scope in self._scopes if scope.has_keys and node.schema_id in scope.schema_ids]
         covering = _covering(scopes, int(self._metadata.directory.total_record_count))
-        keys = _keys(node, kind, values) if covering and has_keys(node) else None
+        keys = values.keys(node, kind) if covering else None
         if keys is None:
             return None
         rows = [
@@ -198,16 +245,3 @@ def _covering(scopes: list[_Scope], total: int) -> list[_Scope]:
             chosen.append(scope)
             stop = scope.first_row + scope.row_count
     return chosen if stop == total else []
-
-
-def _keys(node: DataType, kind: pa.DataType, values: list[Any]) -> npt.NDArray[np.uint64] | None:
-    """The keys of values as a column has them, ascending and distinct; None if one has no place there."""
-    values = [value.as_py() if isinstance(value, pa.Scalar) else value for value in values]
-    try:
-        array = pa.array(values, kind)
-        if array.null_count or array.to_pylist() != values:
-            return None  # PyArrow cuts what does not fit, a time from a date, say
-        (column,) = shred_column(node, array)
-    except (pa.ArrowException, SkerryError, TypeError, ValueError, OverflowError):
-        return None
-    return np.unique(keys_of_values(node.name, column))

@@ -29,6 +29,7 @@ __all__ = [
     "MAX_CONSTANT_BYTES",
     "describe_booleans",
     "describe_bytes",
+    "describe_count",
     "describe_decimals",
     "describe_lists",
     "describe_numbers",
@@ -51,6 +52,14 @@ def _descriptor(positions: int, nulls: int, data_bytes: int) -> FieldDescriptor:
     else:
         raw = data_bytes + (-(-positions // 8) if nulls else 0)
     described = FieldDescriptor(position_count=positions, null_count=nulls, raw_data_size=raw)
+    if positions and nulls == positions:
+        described.constant_value.null_value.SetInParent()
+    return described
+
+
+def describe_count(positions: int, nulls: int) -> FieldDescriptor:
+    """Describe values of which nothing but their number is known."""
+    described = FieldDescriptor(position_count=positions, null_count=nulls)
     if positions and nulls == positions:
         described.constant_value.null_value.SetInParent()
     return described

@@ -35,6 +35,7 @@ from skerry.amudai.values.any_value import Property, encode_properties
 from skerry.amudai.values.datetimes import EPOCH_TICKS
 from skerry.amudai.values.shredding import shred_column
 from skerry.amudai.values.types import ARROW_SCHEMA_PROPERTY, schema_from_arrow
+from skerry.amudai.writing.descriptions import describe_count
 from skerry.amudai.writing.directory import StripeParts, finish_root, merge_fields
 from skerry.amudai.writing.field_encoding import FieldOptions, encode_field
 from skerry.amudai.writing.index_files import IndexFiles
@@ -57,6 +58,7 @@ def write_over_parquet(
     columns: Sequence[str] | None = None,
     properties: Mapping[str, Any] | None = None,
     indexes: Sequence[Index] = (),
+    statistics: bool = True,
     allowed_locations: Iterable[str] = (),
     overwrite: bool = False,
     storage: Storage | None = None,
@@ -75,6 +77,7 @@ def write_over_parquet(
         columns: Names of the columns that the shard has; all by default.
         properties: Custom properties of the shard.
         indexes: What is indexed. The files of the indexes are beside the root.
+        statistics: Whether columns that stay in Parquet files get ranges and distinct counts, or counts of values only.
         allowed_locations: Folders, apart from that of the root, in which the files may be. The shard refers to these
             files by absolute URLs, and whoever reads it has to allow the same folders.
         overwrite: Whether an existing file is replaced.
@@ -118,7 +121,7 @@ def write_over_parquet(
         for source, url in zip(sources, urls, strict=True):
             for group in range(len(source.row_groups)):
                 stripe, values = _write_stripe(
-                    root, storage, schema, arrow_schema, source, url, group, index_files.columns
+                    _Target(root, storage, statistics), schema, arrow_schema, source, url, group, index_files.columns
                 )
                 index_files.add(len(stripes), values, count)
                 stripes.append(stripe)
@@ -195,9 +198,23 @@ class _Chunk:
     chunk: ColumnChunk
 
 
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """Where stripes are described.
+
+    Args:
+        root: The root of the shard.
+        storage: Where the files are.
+        statistics: Whether columns that stay in Parquet files get ranges and distinct counts.
+    """
+
+    root: ArtifactWriter
+    storage: Storage
+    statistics: bool
+
+
 def _write_stripe(
-    root: ArtifactWriter,
-    storage: Storage,
+    to: _Target,
     schema: Schema,
     arrow_schema: pa.Schema,
     source: FileMetadata,
@@ -217,12 +234,14 @@ def _write_stripe(
     for place, (field, arrow_field) in enumerate(zip(schema.fields, arrow_schema, strict=True)):
         column = flat.get(field.name)
         if column is None or column.max_repetition_level:
-            array = _read_nested(storage, source, group, field.name)
-            _write_native(root, field, array, parts)
+            array = _read_nested(to.storage, source, group, field.name)
+            _write_native(to.root, field, array, parts)
         else:
             chunk = _Chunk(source, url, group, column, source.row_groups[group].chunks[column.index])
-            parts[field.schema_id], array = _write_reference(root, storage, field, arrow_field, chunk)
+            is_needed = to.statistics or place in kept or chunk.chunk.null_count is None
+            parts[field.schema_id], array = _write_reference(to, field, arrow_field, chunk, is_needed=is_needed)
         if place in kept:
+            assert array is not None
             columns[place] = array
     return StripeParts(parts, rows), columns
 
@@ -246,22 +265,27 @@ def _write_native(
 
 
 def _write_reference(
-    root: ArtifactWriter, storage: Storage, field: Field, arrow_field: pa.Field, at: _Chunk
-) -> tuple[StripeFieldDescriptor, pa.Array]:
-    """Describe a chunk, and write where its pages are; gives its values, too."""
+    to: _Target, field: Field, arrow_field: pa.Field, at: _Chunk, *, is_needed: bool
+) -> tuple[StripeFieldDescriptor, pa.Array | None]:
+    """Describe a chunk, and write where its pages are; gives its values, too, if they are needed."""
     chunk, location = at.chunk, at.source.location
     layout = layout_of(at.column, chunk.codec)
     start, end = chunk.offset, chunk.offset + chunk.size_bytes
-    data = memoryview(storage.read_range(location, start, end - start)) if chunk.value_count else memoryview(b"")
+    data = memoryview(to.storage.read_range(location, start, end - start)) if chunk.value_count else memoryview(b"")
     pages = find_pages(data, start, chunk.value_count, location=redact(location))
-    array = _decode(data, start, pages, layout, chunk, location)
-    if array.type != arrow_field.type:
+    array = _decode(data, start, pages, layout, chunk, location) if is_needed else None
+    if array is not None and array.type != arrow_field.type:
         array = array.cast(arrow_field.type)
-    (column,) = shred_column(field.data_type, array)
-    described = encode_field(column, _DESCRIBED).described
+    if array is None:
+        described = describe_count(chunk.value_count, chunk.null_count or 0)
+    elif to.statistics:
+        (column,) = shred_column(field.data_type, array)
+        described = encode_field(column, _DESCRIBED).described
+    else:
+        described = describe_count(len(array), array.null_count)
     described.custom_properties.append(layout_property(layout))
     encoding = DataEncoding()
-    encoding.parquet.file_column_refs.append(_reference(root, at, pages, layout))
+    encoding.parquet.file_column_refs.append(_reference(to.root, at, pages, layout))
     return StripeFieldDescriptor(field=described, encodings=[encoding]), array
 
 

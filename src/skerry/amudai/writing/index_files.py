@@ -5,17 +5,18 @@ Spec: docs/formats/amudai-indexes.md § 2, § 3.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from skerry.amudai.encodings.codes import Profile
 from skerry.amudai.indexes.collations import Collation
 from skerry.amudai.indexes.descriptors import Artifact, encode_index
-from skerry.amudai.indexes.hash_buckets import build_partitions
+from skerry.amudai.indexes.hash_buckets import build_partition
 from skerry.amudai.indexes.hash_keys import keys_of_leaf
 from skerry.amudai.indexes.leaves import Leaf, leaves_of_column
 from skerry.amudai.indexes.options import MIN_PARTITIONS, HashIndex, Index, TextIndex, indexed_leaves
@@ -27,8 +28,8 @@ from skerry.amudai.shard.schema import Schema
 
 __all__ = ["IndexFiles", "WriteArtifact"]
 
-WriteArtifact = Callable[[str, pa.Table, Profile], Artifact]
-"""Writes a table as a shard whose name ends with some text, in a profile."""
+WriteArtifact = Callable[[str], Callable[[pa.Table, Profile], Artifact]]
+"""Names a shard, whose name ends with some text; gives what writes a table as that shard, in a profile."""
 _PARTITION_KEYS: Final = 1 << 22
 """Keys that a partition has at most, unless the caller says how many partitions there are."""
 _PROFILE: Final = Profile.SMALL
@@ -37,13 +38,16 @@ _PROFILE: Final = Profile.SMALL
 
 class _HashBuilder:
     def __init__(self, index: HashIndex, schema: Schema) -> None:
+        known = index.keys
         self._leaves = indexed_leaves(index, schema)
         self._partitions = index.partitions
-        self._keys: list[npt.NDArray[np.uint64]] = []
-        self._rows: list[npt.NDArray[np.int64]] = []
+        found = [known[path] for path in self._leaves if path in known]
+        self._wanted = [path for path in self._leaves if path not in known]
+        self._keys = [each.keys for each in found]
+        self._rows = [each.rows for each in found]
 
     def add(self, _stripe: int, leaves: dict[str, Leaf]) -> None:
-        for path in self._leaves:
+        for path in self._wanted:
             keys, rows = keys_of_leaf(leaves[path])
             self._keys.append(keys)
             self._rows.append(rows)
@@ -52,10 +56,14 @@ class _HashBuilder:
         keys = np.concatenate([np.empty(0, np.uint64), *self._keys])
         rows = np.concatenate([np.empty(0, np.int64), *self._rows])
         count = self._partitions or max(MIN_PARTITIONS, 1 << (max(len(keys), 1) // _PARTITION_KEYS).bit_length())
-        artifacts = [
-            write_artifact(f"part{ordinal}", table, Profile.BALANCED)
-            for ordinal, table in enumerate(build_partitions(keys, rows, count))
-        ]
+
+        writers = [write_artifact(f"part{ordinal}") for ordinal in range(count)]
+
+        def write(ordinal: int) -> Artifact:
+            return writers[ordinal](build_partition(keys, rows, count, ordinal), Profile.BALANCED)
+
+        with ThreadPoolExecutor(min(os.cpu_count() or 1, count)) as pool:
+            artifacts = list(pool.map(write, range(count)))
         return encode_index((node.schema_id for node in self._leaves.values()), artifacts)
 
 
@@ -79,8 +87,8 @@ class _TextBuilder:
     def write(self, write_artifact: WriteArtifact) -> IndexDescriptor:
         found = self._lists.finish()
         artifacts = [
-            write_artifact("terms", build_pages(found, self._parts), _PROFILE),
-            write_artifact("positions", pa.table([pa.array(found.positions)], schema=POSITION_SCHEMA), _PROFILE),
+            write_artifact("terms")(build_pages(found, self._parts), _PROFILE),
+            write_artifact("positions")(pa.table([pa.array(found.positions)], schema=POSITION_SCHEMA), _PROFILE),
         ]
         tokenizers = self._tokenizers.values()
         return encode_index(self._ids.values(), artifacts, collation=self._collation, tokenizers=tokenizers)
@@ -104,7 +112,12 @@ class IndexFiles:
             _HashBuilder(index, schema) if isinstance(index, HashIndex) else _TextBuilder(index, schema)
             for index in indexes
         ]
-        paths = {path for index in indexes for path in index.columns}
+        paths = {
+            path
+            for index in indexes
+            for path in index.columns
+            if not (isinstance(index, HashIndex) and path in index.keys)
+        }
         self._columns = {
             place: wanted
             for place, field in enumerate(schema.fields)
@@ -113,7 +126,7 @@ class IndexFiles:
 
     @property
     def columns(self) -> Collection[int]:
-        """The ordinals of columns that are indexed."""
+        """The ordinals of the columns whose values are needed."""
         return self._columns.keys()
 
     def add(self, stripe: int, columns: Mapping[int, pa.Array], first_row: int) -> None:

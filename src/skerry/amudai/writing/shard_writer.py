@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -407,9 +408,12 @@ def index_shards(storage: Storage, root: str, files: list[str]) -> WriteArtifact
         files: Gets the location of each shard before it is written.
     """
 
-    def write(name: str, table: pa.Table, profile: Profile) -> Artifact:
+    def named(name: str) -> Callable[[pa.Table, Profile], Artifact]:
         location = join(parent(root), f"{secrets.randbits(64):x}.{name}{_INDEX_SUFFIX}")
         files.append(location)
+        return partial(write, location)
+
+    def write(location: str, table: pa.Table, profile: Profile) -> Artifact:
         writer = ShardWriter(
             location,
             table.schema,
@@ -425,7 +429,7 @@ def index_shards(storage: Storage, root: str, files: list[str]) -> WriteArtifact
         footer = written.size_bytes - MAGIC_BYTES
         return Artifact(encode_url(root, location), written.metadata_offset, footer, written.size_bytes)
 
-    return write
+    return named
 
 
 def _stream(data: Any) -> pa.RecordBatchReader:
