@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from skerry.table.summaries import DeletesSummary as DeletesSummary
     from skerry.table.summaries import ExpireSummary as ExpireSummary
     from skerry.table.summaries import FileIndexSummary as FileIndexSummary
+    from skerry.table.summaries import IndexAdvice as IndexAdvice
     from skerry.table.summaries import IndexSummary as IndexSummary
     from skerry.table.summaries import ManifestSummary as ManifestSummary
     from skerry.table.summaries import MigrationSummary as MigrationSummary
@@ -96,6 +97,7 @@ _WHERE: Final = {
     "JoinPlan": "planner.ordering",
     "JoinableColumn": "table.statistics.joinable",
     "JoinableColumns": "table.statistics.joinable",
+    "IndexAdvice": "table.summaries",
     "IndexSummary": "table.summaries",
     "ManifestSummary": "table.summaries",
     "MigrationSummary": "table.summaries",

@@ -83,13 +83,28 @@ def check(table):
 
 
 def whole_counts(table):
-    """What whole samples of the same rows say: those of a table that is analyzed anew."""
+    """What whole samples of the same rows say: those of a table that is analyzed as a whole."""
     table.analyze(full=True)
     return {name: found.ndv for name, found in table.refresh().statistics().items()}
 
 
 def counts(table):
     return {name: found.ndv for name, found in table.refresh().statistics().items()}
+
+
+def test_large_pieces_stay_apart_until_there_are_many(table, monkeypatch):
+    monkeypatch.setattr(growing, "_LEAST_JOINED_BYTES", 4 * (COLUMNS * 9 + growing._COLUMN_BYTES * COLUMNS // 4))
+    monkeypatch.setattr(growing, "_MOST_PIECES", 8)
+    lengths, sizes = [], []
+    for number in range(36):
+        table.append(rows(20_000 + number, 20_001 + number))
+        lengths.append(chain(table))
+        sizes.append(newest_file(table).file_size_in_bytes)
+    assert 6 < max(lengths) <= 1 + 8 + 3, "the whole sample, pieces that stay apart, and a binary counter"
+    assert max(sizes[:16]) < max(sizes), "joined in the end"
+    assert lengths[-1] < max(lengths)
+    check(table)
+    assert counts(table) == whole_counts(table)
 
 
 @pytest.mark.parametrize("cold", [False, True])

@@ -548,3 +548,28 @@ def test_dictionary_encoded_batches_are_hashed_by_their_used_values() -> None:
     sketcher = BatchSketcher(TEXT, [1])
     sketcher.update(pa.RecordBatch.from_arrays([column], ["a"]))
     assert same(sketcher.samples[1], Sample().update(values[:10]))
+
+
+def test_rows_that_come_at_once_are_sketched_a_column_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    columns = {f"c{i}": range(0, 2000 * i, i) for i in range(1, 5)}
+    rows = pa.table({**columns, "f": [float("nan"), 1.5] * 1000})
+    schema = with_ids(rows.schema)
+    batches = rows.cast(schema).to_batches(max_chunksize=300)
+    at_once, in_turn = BatchSketcher(schema, ids_of(schema)), BatchSketcher(schema, ids_of(schema))
+    for batch in batches:
+        in_turn.update(batch)
+
+    working = []  # samples with working memory, at every update
+    update = Sample.update
+
+    def counted(sample: Sample, values: Any) -> None:
+        update(sample, values)
+        working.append(sum(other._collector is not None for other in at_once.samples.values()))
+
+    monkeypatch.setattr(Sample, "update", counted)
+    for part in (batches[:3], batches[3:]):
+        at_once.update_once(part)
+    assert working == [1] * (5 * len(batches))
+    for field_id, sample in in_turn.samples.items():
+        assert at_once.samples[field_id].serialize() == sample.serialize()
+    assert at_once.nan_value_counts == in_turn.nan_value_counts == {ids_of(schema)[-1]: 1000}

@@ -19,7 +19,7 @@ from sqlglot.optimizer.simplify import simplify
 
 from skerry.errors import FormatError, NotFoundError, SchemaError, SkerryError, UnsupportedError
 from skerry.planner.ordering import Tree
-from skerry.planner.tables import TableUse, ViewText, invalid_query, parse_tree, resolve_tables
+from skerry.planner.tables import AS_OF, TableUse, ViewText, invalid_query, parse_tree, resolve_tables
 from skerry.table.predicate import parse
 
 __all__ = ["Block", "Equality", "Query", "Source", "parse_query"]
@@ -144,7 +144,9 @@ class Query:
         shown = self.tree.copy()
         for table in list(shown.find_all(exp.Table)):
             if table.name in names:
-                *spaces, name = names[table.name].split(".")
+                known, _, version = names[table.name].partition(AS_OF)
+                *spaces, name = known.split(".")
+                name += f" as of {version}" if version else ""
                 for part, value in zip(("this", "db", "catalog"), (name, *reversed(spaces)), strict=False):
                     table.set(part, exp.to_identifier(value))
         return str(shown.sql(dialect=_DIALECT, pretty=True))

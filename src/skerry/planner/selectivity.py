@@ -20,6 +20,7 @@ from skerry.table.predicate import (
     Column,
     Comparison,
     Constant,
+    Holds,
     In,
     IntersectsExtent,
     IsMinusZero,
@@ -97,6 +98,10 @@ class _Selectivity:
             case StartsWith(column, _, negated):
                 share = self._all((StartsWith(column, predicate.prefix),))
                 return self._present(column) - share if negated else share
+            case Holds():
+                share = ASSUMED_EQUALITY if predicate.is_selective else ASSUMED_RANGE
+                self._assumptions.append(f"{predicate}: {share:.0%} of rows")
+                return share
             case _:
                 return self._all((predicate,))
 

@@ -15,7 +15,7 @@ from sqlglot.errors import SqlglotError
 from skerry.errors import FormatError, SchemaError, UnsupportedError
 from skerry.planner.inputs import check_inputs
 
-__all__ = ["TableUse", "ViewText", "invalid_query", "parse_tree", "resolve_tables"]
+__all__ = ["AS_OF", "TableUse", "ViewText", "invalid_query", "parse_tree", "resolve_tables"]
 
 _ESCAPE: Final = re.compile(r"\x1b\[[0-9;]*m")
 _MAX_VIEWS: Final = 1000
@@ -60,6 +60,10 @@ class ViewText:
     columns: Sequence[str]
     namespace: Sequence[str]
     catalogs: Sequence[str]
+
+
+AS_OF: Final = "\0as of "
+"""What separates a table's name from the version of it that a query reads, `version:7` for example."""
 
 
 def invalid_query(error: Exception) -> FormatError:
@@ -132,7 +136,7 @@ class _Resolver:
         for table in list(tree.find_all(exp.Table)):
             if not table.args.get("db") and table.name.lower() in ctes:
                 continue
-            name = _full_name([part.name for part in table.parts], views)
+            name = _full_name([part.name for part in table.parts], views) + _taken_version(table)
             relation = self._relation_of(name)
             if not table.alias:
                 table.set("alias", exp.TableAlias(this=table.this.copy()))
@@ -162,6 +166,23 @@ class _Resolver:
             alias.set("columns", [exp.to_identifier(name, quoted=True) for name in view.columns])
         rest = {key: value for key, value in table.args.items() if key not in ("this", "db", "catalog", "alias")}
         table.replace(exp.Subquery(this=query, alias=alias, **rest))
+
+
+def _taken_version(table: Any) -> str:
+    """The version of a table that a query names, in the form in which it is part of the table's name."""
+    version = table.args.get("version")
+    if version is None:
+        return ""
+    value = version.expression
+    if version.this not in ("VERSION", "TIMESTAMP") or version.args.get("kind") != "AS OF":
+        raise UnsupportedError(f"{version.sql(dialect='duckdb')} is not supported: FOR VERSION or TIMESTAMP AS OF is")
+    if isinstance(value, exp.Cast):
+        value = value.this
+    if not isinstance(value, exp.Literal):
+        raise UnsupportedError(f"the version of a table must be a constant, found {value.sql(dialect='duckdb')}")
+    table.set("version", None)
+    kind = "ref" if version.this == "VERSION" and value.is_string else version.this.lower()
+    return f"{AS_OF}{kind}:{value.this}"
 
 
 def _full_name(parts: Sequence[str], views: Sequence[ViewText]) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from skerry.arguments import checked_texts
@@ -18,10 +19,21 @@ if TYPE_CHECKING:
 
     from skerry.filters import Filters
 
-__all__ = ["Age", "ColumnSource", "Condition", "Keys", "Rows", "WriteOptions", "check_moment", "moment_before"]
+__all__ = [
+    "Age",
+    "ColumnSource",
+    "Condition",
+    "Keys",
+    "Moment",
+    "Rows",
+    "SearchOptions",
+    "WriteOptions",
+    "moment_before",
+    "moment_of",
+]
 
 
-class Rows(Protocol):
+class _ExportsRows(Protocol):
     """Anything with the Arrow C stream interface: PyArrow, Polars, pandas, DuckDB, a scan of another table."""
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
@@ -43,11 +55,41 @@ ColumnSource: TypeAlias = "pa.Schema | _ExportsSchema | _HasSchema | Rows"
 Condition: TypeAlias = "str | Filters"
 """Which rows: SQL text (`"delay > 60 AND carrier = 'UA'"`), a PyArrow expression, or filters as `pyarrow.parquet` takes
 them (`[("delay", ">", 60), ("carrier", "in", ["UA", "AA"])]`)."""
+Parameters: TypeAlias = "Sequence[object] | Mapping[str, object]"
+"""Values of a condition's parameters: for `?` and `$1` in their order, or for `$name` by name."""
 Keys: TypeAlias = "Rows | Sequence[Mapping[str, object]] | Sequence[object]"
 """Values of a key: Arrow data with its columns, or a list of dictionaries, of tuples, or of the values of its only
 column."""
-Age: TypeAlias = datetime | timedelta
+Rows: TypeAlias = "_ExportsRows | Sequence[Mapping[str, object]] | Iterator[object] | Mapping[str, object] | str | Path"
+"""Rows: anything with the Arrow C stream interface (PyArrow, Polars, pandas, DuckDB, a scan of another table), records,
+an iterator of records or of Arrow batches, columns by name, a lazy frame, or the name of a file or folder."""
+Moment: TypeAlias = datetime | date | timedelta | str
+"""A point in time: a datetime or date (UTC if it has no zone), one as text in ISO 8601, or a time before now."""
+Age: TypeAlias = Moment
 """A moment (UTC if it has no zone), or how long ago it was."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchOptions:
+    """What a search for words is for; see `skerry.table.searchable.SearchableTable.search`.
+
+    Args:
+        column: The column.
+        query: The words.
+        columns: Columns to return; all if None.
+        where: Further conditions.
+        limit: At most this many rows.
+        snapshot: The snapshot; the current one if None.
+        threads: As for `scan`.
+    """
+
+    column: str
+    query: str
+    columns: Sequence[str] | None = None
+    where: Condition | None = None
+    limit: int | None = None
+    snapshot: int | None = None
+    threads: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +119,24 @@ class WriteOptions:
         checked_texts("snapshot_properties", self.properties)
 
 
-def check_moment(option: str, value: datetime | None) -> None:
-    """Refuse what is not a point in time.
+def moment_of(option: str, value: Moment | None) -> datetime | None:
+    """The point in time that an argument means; None for none.
 
     Raises:
         SchemaError: It is something else.
     """
-    if value is not None and not isinstance(value, datetime):
-        raise SchemaError(f"{option} takes a datetime, found {type(value).__name__}: {value!r}")
+    if isinstance(value, timedelta):
+        return moment_before(option, value)
+    if value is None or isinstance(value, datetime):
+        return value
+    if isinstance(value, date):
+        return datetime(value.year, value.month, value.day)
+    if isinstance(value, str):
+        try:
+            return datetime.fromisoformat(value)
+        except ValueError:
+            raise SchemaError(f"{option} takes a time such as '2024-05-01 12:00:00', found {value!r}") from None
+    raise SchemaError(f"{option} takes a datetime, found {type(value).__name__}: {value!r}")
 
 
 def moment_before(option: str, value: Age | None) -> datetime | None:
@@ -99,6 +151,7 @@ def moment_before(option: str, value: Age | None) -> datetime | None:
         if value < timedelta(0):
             raise SchemaError(f"{option} must not be negative, found {value}")
         return datetime.now(UTC) - value
-    if not isinstance(value, datetime):
+    if not isinstance(value, date | str):
         raise SchemaError(f"{option} takes a datetime or a timedelta, found {type(value).__name__}: {value!r}")
-    return in_utc(value)
+    moment = moment_of(option, value)
+    return None if moment is None else in_utc(moment)

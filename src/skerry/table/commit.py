@@ -15,6 +15,7 @@ interrupt, counts as unknown unless the store or catalog has proven that nothing
 
 from __future__ import annotations
 
+import logging
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -27,6 +28,8 @@ from skerry.table.owned_files import OwnedFiles, PublishStep, owned_files
 from skerry.table.properties import whole_number
 
 __all__ = ["CommitTarget", "NotPublishedError", "Operation", "RetryPolicy", "commit", "commit_to"]
+
+_LOG = logging.getLogger("skerry")
 
 
 class BaseState(Protocol):
@@ -183,9 +186,13 @@ def commit(
         change = operation.apply(base)
         if change is None:
             return base
+        begin = time.monotonic()
         try:
-            return commit_to(target, base, change)
+            done = commit_to(target, base, change)
+            _LOG.info("%s: committed %s in %.0f ms", _place(base), _name(operation), 1000 * (time.monotonic() - begin))
+            return done
         except ConflictError as lost:
+            _LOG.info("%s: conflict in attempt %d of %s: %s", _place(base), attempts, _name(operation), lost.message)
             if not lost.retryable:
                 raise
             wait = next(waits, None)
@@ -195,6 +202,15 @@ def commit(
         time.sleep(wait)
         attempts += 1
         base = target.load()
+
+
+def _name(operation: object) -> str:
+    return type(operation).__name__
+
+
+def _place(base: BaseState) -> str:
+    """The name of a table's state, for the log."""
+    return str(getattr(base, "name", "a table"))
 
 
 def commit_to(target: CommitTarget[Base, Change, Staged], base: Base, change: Change) -> Base:

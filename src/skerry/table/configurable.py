@@ -8,6 +8,8 @@ from datetime import datetime, timedelta
 from typing import Self
 
 from skerry.arguments import check_list, checked_texts
+from skerry.errors import SchemaError
+from skerry.table.arguments import Rows
 from skerry.table.history import MAIN, Retention, Snapshot
 from skerry.table.updates import SchemaStep, SchemaUpdate, SpecStep, SpecUpdate
 from skerry.table.writable import WritableTable
@@ -215,6 +217,20 @@ class ConfigurableTable(WritableTable):
         return self
 
     # ---- what table formats implement ----
+
+    def _grown_for(self, data: Rows, schema: str) -> Rows:
+        if schema != "evolve":
+            raise SchemaError(f"schema must be 'match' or 'evolve', found {schema!r}")
+        from skerry.table.rows.incoming import open_stream  # not needed for reading
+
+        reader = open_stream(data, self.schema)
+        if any(
+            name not in self.schema.names or self.schema.field(name).type != reader.schema.field(name).type
+            for name in reader.schema.names
+        ):
+            with self.update_schema() as update:
+                update.union_by_name(reader.schema)
+        return reader
 
     @abstractmethod
     def _create_branch(

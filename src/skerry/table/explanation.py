@@ -62,6 +62,33 @@ class Explanation:
     split_count: int
     planned_by: str | None = None
 
+    def _repr_html_(self) -> str:
+        from skerry.markup import Column, definitions, element, table
+        from skerry.markup.plots import share_bar
+        from skerry.table.display import framed
+        from skerry.table.work.quantities import size
+
+        columns = [
+            Column[ScanStep]("step", lambda step: step.name),
+            Column[ScanStep]("kept", lambda step: f"{step.kept:,} of {step.total:,}", right=True),
+            Column[ScanStep](
+                "", lambda step: share_bar(step.kept / step.total if step.total else 0.0, f"{step.kept:,}")
+            ),
+            Column[ScanStep]("rows", lambda step: "" if step.kept_rows is None else f"{step.kept_rows:,}", right=True),
+            Column[ScanStep](
+                "left out", lambda step: [element("div", f"{number:,} {reason}") for reason, number in step.dropped]
+            ),
+        ]
+        tasks = self.plan.tasks
+        facts = {
+            "snapshot": str(self.snapshot_id),
+            "where": element("code", self.where),
+            "to read": f"{size(tasks.size_bytes)} in {len(tasks):,} files",
+            "without filter": f"{tasks.unfiltered_count:,}",
+            "tasks": f"{self.split_count:,}",
+        }
+        return framed(f"Scan of {self.table}", definitions(facts), table(list(self.plan.steps), columns, caption=""))
+
     def __str__(self) -> str:
         lines = [f"scan of {self.table}, snapshot {self.snapshot_id}", f"  columns  {', '.join(self.columns)}"]
         lines.append(f"  where    {self.where}")

@@ -8,8 +8,9 @@ from datetime import UTC, datetime, timedelta
 
 from skerry.arguments import check_whole_number
 from skerry.errors import FormatError, SchemaError
+from skerry.table.records import Record, Records
 
-__all__ = ["MAIN", "Ref", "Retention", "Snapshot", "in_utc", "of_batch", "of_millis"]
+__all__ = ["MAIN", "Ref", "Retention", "Snapshot", "Snapshots", "in_utc", "of_batch", "of_millis"]
 
 MAIN = "main"
 """The default branch."""
@@ -28,7 +29,7 @@ def of_millis(millis: int) -> datetime:
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(Record):
     """One state of a table's rows.
 
     Args:
@@ -53,13 +54,19 @@ class Snapshot:
     applied: bool = True
 
 
+class Snapshots(Records[Snapshot]):
+    """Snapshots of a table; a table in a notebook."""
+
+    title = "Snapshots"
+
+
 def of_batch(snapshot: Snapshot | None, *, applied: bool) -> Snapshot | None:
     """The snapshot returned by the append of a stream's batch."""
     return snapshot if snapshot is None or applied else replace(snapshot, applied=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Ref:
+class Ref(Record):
     """A branch or tag.
 
     Args:

@@ -11,27 +11,24 @@ from typing import TYPE_CHECKING, NoReturn, Self
 import pyarrow as pa
 
 from skerry.arguments import check_instance, check_list
-from skerry.errors import SchemaError, UnsupportedError
+from skerry.errors import MissingDependencyError, SchemaError, UnsupportedError
 from skerry.storage import Storage
-from skerry.table.arguments import Condition, Keys, check_moment
+from skerry.table.arguments import Condition, Keys, Moment, Parameters, moment_of
 from skerry.table.history import MAIN, Ref, Snapshot
-from skerry.table.rows.schema import nearest
+from skerry.table.statistics.by_column import Statistics
 from skerry.table.statistics.column_statistics import ColumnStatistics, Freshness
 
 if TYPE_CHECKING:
+    import duckdb
+    import pandas
+    import polars
+
     from skerry.table.files.data_file import DataFile
     from skerry.table.inspection.inspect import Inspect
     from skerry.table.rows.row_stream import RowStream
     from skerry.table.table_scan import TableScan
 
 __all__ = ["ReadableTable"]
-
-
-class _ByColumn(dict[str, ColumnStatistics]):
-    """Statistics by column, which name the nearest one when they are asked for another."""
-
-    def __missing__(self, name: object) -> ColumnStatistics:
-        raise KeyError(f"no column {name!r}{nearest(str(name), self)}")
 
 
 class ReadableTable(ABC):
@@ -114,6 +111,24 @@ class ReadableTable(ABC):
         snapshot = self.current_snapshot()
         return f"Table({self.name!r}, format={self.format!r}, snapshot={snapshot.snapshot_id if snapshot else None})"
 
+    def _repr_html_(self) -> str:
+        from skerry.table.display import table_html
+
+        snapshot = self.current_snapshot()
+        summary = snapshot.summary if snapshot is not None else {}
+        totals = {"rows": "total-records", "bytes": "total-files-size", "files": "total-data-files"}
+        counted = {name: int(summary[key]) for name, key in totals.items() if summary.get(key, "").isdecimal()}
+        facts = {
+            "format": f"{self.format} {self.format_version}",
+            **counted,
+            "last commit": None if snapshot is None else snapshot.timestamp,
+            "snapshot id": None if snapshot is None else snapshot.snapshot_id,
+            "partitions": ", ".join(self.partition_by),
+            "sorted by": ", ".join(self.sort_by),
+            "primary key": ", ".join(self.primary_key),
+        }
+        return table_html(self.name, facts, self.schema)
+
     def __reduce__(self) -> NoReturn:
         raise UnsupportedError(
             "a table holds its catalog's connections and is not pickled: send its name, and load it from a catalog "
@@ -167,10 +182,11 @@ class ReadableTable(ABC):
         columns: Sequence[str] | None = None,
         where: Condition | None = None,
         *,
+        parameters: Parameters | None = None,
         limit: int | None = None,
         snapshot: int | None = None,
         ref: str | None = None,
-        as_of: datetime | None = None,
+        as_of: Moment | None = None,
     ) -> TableScan:
         """Describe a read; nothing is read until one of the scan's methods asks for rows.
 
@@ -182,10 +198,12 @@ class ReadableTable(ABC):
                 of variants, `variant_get(column, '$.path', 'type') AS name`.
             where: Which rows: SQL text, a PyArrow expression, or filters as `pyarrow.parquet.read_table` takes them: a
                 list of `(column, operator, value)` that must all hold, or a list of such lists.
+            parameters: Values for `?` and `$1` in the text of the condition, or for `$name` by name.
             limit: At most this many rows.
             snapshot: Read this snapshot.
             ref: Read the tip of this branch or tag.
-            as_of: Read what was current at this time (UTC if it has no zone).
+            as_of: Read what was current at this time: a datetime, date or ISO text (UTC if it has no zone), or a
+                timedelta before now.
 
         Returns:
             The scan. Snapshots and tags are read with the schema of their time, branches with the table's.
@@ -196,12 +214,47 @@ class ReadableTable(ABC):
             SchemaError: More than one of `snapshot`, `ref` and `as_of` is given, or `columns` or `where` do not fit.
         """
         check_list("columns", columns)
-        check_moment("as_of", as_of)
         if snapshot is not None and not isinstance(snapshot, Integral):
             raise SchemaError(f"snapshot takes the number of a snapshot, found {type(snapshot).__name__}: {snapshot!r}")
         if ref is not None:
             check_instance("ref", ref, str, "the name of a branch or tag")
-        return self._scan(columns, where, limit, snapshot, ref, as_of)
+        return self._scan(columns, self._settled(where, parameters), limit, snapshot, ref, moment_of("as_of", as_of))
+
+    def head(self, rows: int = 5) -> pa.Table:
+        """Some rows: the first that a scan gives."""
+        return self.scan(limit=rows).to_arrow()
+
+    def count(self, where: Condition | None = None, *, parameters: Parameters | None = None) -> int:
+        """The number of rows, or of those that a condition holds for; of all rows metadata often says it."""
+        return self.scan([], where, parameters=parameters).count()
+
+    def to_arrow(self) -> pa.Table:
+        """All rows as a PyArrow table."""
+        return self.scan().to_arrow()
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """All rows as a pandas frame.
+
+        Raises:
+            MissingDependencyError: pandas is not installed.
+        """
+        try:
+            import pandas  # noqa: F401  PyArrow's message does not say what is missing for whom
+        except ImportError as error:
+            raise MissingDependencyError("to_pandas() needs the package pandas") from error
+        return self.scan().to_arrow().to_pandas()
+
+    def to_polars(self) -> polars.DataFrame:
+        """All rows as a Polars frame; MissingDependencyError without Polars."""
+        return self.scan().to_polars()
+
+    def to_duckdb(self, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
+        """All rows as a DuckDB relation, of the default connection if None; MissingDependencyError without DuckDB."""
+        return self.scan().to_duckdb(connection)
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """All rows as an Arrow stream: Polars, DuckDB, pandas and `append` of another table take a table as it is."""
+        return self.scan().__arrow_c_stream__(requested_schema)
 
     def lookup(
         self,
@@ -210,7 +263,7 @@ class ReadableTable(ABC):
         *,
         snapshot: int | None = None,
         ref: str | None = None,
-        as_of: datetime | None = None,
+        as_of: Moment | None = None,
     ) -> pa.Table:
         """Look rows up by primary key, reading only what can hold them; tables with keys that are merged have it.
 
@@ -274,7 +327,7 @@ class ReadableTable(ABC):
 
     # ---- statistics ----
 
-    def statistics(self, where: Condition | None = None) -> dict[str, ColumnStatistics]:
+    def statistics(self, where: Condition | None = None) -> Statistics:
         """What is known about every primitive column, by dotted name in schema order.
 
         Example:
@@ -284,11 +337,14 @@ class ReadableTable(ABC):
             where: Only of the rows that a condition holds for, as in `scan`. No data file is read:
                 where metadata leaves open which rows match, the counts are upper bounds and say so.
 
+        Returns:
+            A dictionary that is also `to_arrow()` and `to_pandas()`, and a table in a notebook.
+
         Raises:
             FormatError: `where` is not a condition.
             SchemaError: `where` does not fit the table's columns.
         """
-        return _ByColumn(self._statistics(where))
+        return Statistics(self._statistics(where))
 
     @abstractmethod
     def freshness(self) -> dict[str, Freshness]:
@@ -299,6 +355,15 @@ class ReadableTable(ABC):
     @abstractmethod
     def _refs(self) -> list[Ref]:
         """All branches and tags, in any order."""
+
+    def _settled(self, where: Condition | None, parameters: Parameters | None) -> Condition | None:
+        """A condition with its parameters' values, in which the present stays the same."""
+        if not isinstance(where, str) and parameters is None:
+            return where
+        from skerry.table.predicate.parameters import settled  # not needed by what has no conditions
+
+        found: Condition | None = settled(where, parameters)
+        return found
 
     @abstractmethod
     def _scan(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NoReturn
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from skerry.arguments import check_list, check_whole_number
 from skerry.errors import NotFoundError
+from skerry.table.arguments import SearchOptions
 from skerry.table.movable import MovableTable
 from skerry.table.rows.schema import nearest
 from skerry.table.work.progress import Progress, progress_callback
@@ -15,12 +17,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from skerry.table.arguments import Condition
-    from skerry.table.summaries import IndexSummary, TableIndex
+    from skerry.table.summaries import IndexAdvice, IndexSummary, TableIndex
     from skerry.table.work.tasks import Executor, ProgressCallback
 
 __all__ = ["SearchableTable"]
-
-_NO_INDEXES = "its file indexes are options of the format: see rewrite_file_index"
 
 
 class SearchableTable(MovableTable):
@@ -37,7 +37,7 @@ class SearchableTable(MovableTable):
     ) -> IndexSummary:
         """Index columns: set the table properties that ask for it, and index the data files that there are.
 
-        Files that are written later are indexed by `index`. Results never depend on an index: see docs/indexes.md.
+        Every commit that adds files indexes them. Results never depend on an index: see docs/indexes.md.
 
         Example:
             table.create_index(["trace_id"])  # scan(where="trace_id = '4bf9'") now opens the files that have it
@@ -90,9 +90,9 @@ class SearchableTable(MovableTable):
         return self._indexes()
 
     def index(self, *, executor: Executor | None = None, progress: Progress = None) -> IndexSummary:
-        """Build the indexes that data files lack, those of other writers too, and publish them in one commit.
+        """Build the indexes that data files lack, those of other writers too, and publish them at once.
 
-        Only Parquet files are indexed.
+        Only Parquet files are indexed. An Iceberg table gets new metadata, a Paimon table no new snapshot.
 
         Args:
             executor: Where to read the data files; threads of this process by default.
@@ -107,6 +107,30 @@ class SearchableTable(MovableTable):
         with progress_callback(progress, "index") as callback:
             return self._index(executor, callback)
 
+    def advise_indexes(self, conditions: Iterable[Condition]) -> list[IndexAdvice]:
+        """What indexes by value would have saved for conditions of the past, by metadata and sketches alone.
+
+        The rows of a value are assumed to be anywhere in the files that partitions and bounds leave: where they lie
+        together, more is left out. Columns that have an index, and those whose count of distinct values is unknown, are
+        not among the results.
+
+        Example:
+            table.advise_indexes(["trace_id = '4bf92f35'", "user = 7 AND day = DATE '2024-05-01'"])
+
+        Args:
+            conditions: The conditions of queries, as for `scan`; a query that was asked twice counts twice.
+
+        Returns:
+            A report for each column that a hash index would help with, the most useful first.
+
+        Raises:
+            FormatError: A condition is not valid.
+            SchemaError: It does not fit the table's columns.
+        """
+        from skerry.table.indexes.advising import advise
+
+        return advise(self, conditions)
+
     def search(
         self,
         column: str,
@@ -118,7 +142,9 @@ class SearchableTable(MovableTable):
         snapshot: int | None = None,
         threads: int | None = None,
     ) -> pa.Table:
-        """Find rows by words, those of the newest files first; a text index of the column makes it fast.
+        """Find rows by words; a text index of the column makes it fast.
+
+        Rows of the newest files come first, except in tables with a primary key.
 
         Words are those of the column's index: runs of letters and digits where there is none. Case does not matter.
 
@@ -144,25 +170,13 @@ class SearchableTable(MovableTable):
         """
         check_whole_number("limit", limit, 0)
         check_list("columns", columns)
-        return self._search(column, query, columns, where, limit, snapshot, threads)
+        return self._search(SearchOptions(column, query, columns, where, limit, snapshot, threads))
 
-    def _index(self, executor: Executor | None, progress: ProgressCallback | None) -> IndexSummary:
-        self._has_no_indexes()
+    @abstractmethod
+    def _index(self, executor: Executor | None, progress: ProgressCallback | None) -> IndexSummary: ...
 
-    def _indexes(self) -> list[TableIndex]:
-        return []
+    @abstractmethod
+    def _indexes(self) -> list[TableIndex]: ...
 
-    def _search(
-        self,
-        column: str,
-        query: str,
-        columns: Sequence[str] | None,
-        where: Condition | None,
-        limit: int | None,
-        snapshot: int | None,
-        threads: int | None,
-    ) -> pa.Table:
-        self._has_no_indexes()
-
-    def _has_no_indexes(self) -> NoReturn:
-        self._lacks("indexes", _NO_INDEXES)
+    @abstractmethod
+    def _search(self, options: SearchOptions) -> pa.Table: ...

@@ -13,8 +13,9 @@ from skerry.arguments import check_list, check_whole_number
 from skerry.errors import SchemaError
 from skerry.table.files.evolution import prune
 from skerry.table.files.row_reader import PathValue
-from skerry.table.predicate.binding import Inside, Name, resolve_column, resolve_inside
+from skerry.table.predicate.binding import resolve_column, resolve_inside
 from skerry.table.predicate.sql import parse_condition
+from skerry.table.predicate.syntax import Inside, Name
 
 __all__ = ["check_snapshot", "checked_limit", "select_columns", "select_values"]
 

@@ -9,6 +9,7 @@ from datetime import datetime
 import pyarrow as pa
 
 from skerry.arguments import check_whole_number
+from skerry.table.records import Record
 from skerry.table.table_files import FileKind, TableFile
 
 __all__ = [
@@ -33,7 +34,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True)
-class RowChangeSummary:
+class RowChangeSummary(Record):
     """The result of a change of rows.
 
     Args:
@@ -57,7 +58,7 @@ class RowChangeSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class AnalyzeSummary:
+class AnalyzeSummary(Record):
     """The result of an analyze.
 
     Args:
@@ -74,7 +75,7 @@ class AnalyzeSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class IndexSummary:
+class IndexSummary(Record):
     """The result of indexing data files.
 
     Args:
@@ -89,7 +90,7 @@ class IndexSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class TableIndex:
+class TableIndex(Record):
     """An index of a table.
 
     Args:
@@ -110,7 +111,30 @@ class TableIndex:
 
 
 @dataclass(frozen=True, slots=True)
-class CompactSummary:
+class IndexAdvice(Record):
+    """What a hash index of a column would cost, and would have saved; estimates.
+
+    Args:
+        column: The column.
+        conditions: How many of the conditions ask for its values.
+        size_bytes: The size of the index of all files.
+        files: Data files that these conditions read now, in all.
+        skipped_files: Those of them that the index would have left out.
+        read_bytes: The size of the files.
+        skipped_bytes: What of it would not have been read.
+    """
+
+    column: str
+    conditions: int
+    size_bytes: int
+    files: int
+    skipped_files: int
+    read_bytes: int
+    skipped_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class CompactSummary(Record):
     """The result of a compaction, or of its dry run.
 
     Args:
@@ -176,7 +200,7 @@ class CompactOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class ExpireSummary:
+class ExpireSummary(Record):
     """What was removed, or would be.
 
     Args:
@@ -206,7 +230,7 @@ class ExpireSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class DeletesSummary:
+class DeletesSummary(Record):
     """The result of a rewrite of delete files, or of its dry run.
 
     Args:
@@ -228,7 +252,7 @@ class DeletesSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class FileIndexSummary:
+class FileIndexSummary(Record):
     """The result of a rewrite of file indexes, or of its dry run.
 
     Args:
@@ -248,7 +272,7 @@ class FileIndexSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionExpireSummary:
+class PartitionExpireSummary(Record):
     """The partitions that expired, or would.
 
     Args:
@@ -267,7 +291,7 @@ class PartitionExpireSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class ManifestSummary:
+class ManifestSummary(Record):
     """The result of a rewrite of manifests, or of its dry run.
 
     Args:
@@ -291,7 +315,7 @@ class ManifestSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class OrphanFile:
+class OrphanFile(Record):
     """A file that nothing needs.
 
     Args:
@@ -306,7 +330,7 @@ class OrphanFile:
 
 
 @dataclass(frozen=True, slots=True)
-class OrphanSummary:
+class OrphanSummary(Record):
     """The result of a removal of orphans, or of its dry run.
 
     Args:
@@ -339,7 +363,7 @@ class OrphanSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeSummary:
+class ChangeSummary(Record):
     """The result of applying change records to a table.
 
     Args:
@@ -372,7 +396,7 @@ class ChangeSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class MigrationSummary:
+class MigrationSummary(Record):
     """The result of turning a folder into a table, or of its dry run.
 
     Args:
@@ -391,7 +415,7 @@ class MigrationSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class TableRelocationSummary:
+class TableRelocationSummary(Record):
     """What was or would be rewritten of one table.
 
     Args:
@@ -422,7 +446,7 @@ class TableRelocationSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class RelocationSummary:
+class RelocationSummary(Record):
     """What a relocation did or would do.
 
     Args:

@@ -383,12 +383,12 @@ class Table(SearchableTable):
             NotFoundError: A metadata file is missing.
             SchemaError: A table property has an invalid value.
         """
-        from skerry.table.inspection.health import check_health, check_orphans
+        from skerry.table.inspection.health import Findings, check_health, check_orphans
 
         found = check_health(self.inspect, self._upkeep(), self.freshness())
         if orphans:
             found.append(check_orphans(self.reachable(executor)))
-        return sorted(found, key=lambda finding: finding.ok)
+        return Findings(sorted(found, key=lambda finding: finding.ok))
 
     def migrate(
         self,

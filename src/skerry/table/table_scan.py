@@ -27,6 +27,9 @@ class TableScan(BoundedStream):
         table.scan(["carrier", "delay"], "delay > 60", limit=10).to_arrow()
     """
 
+    def _repr_html_(self) -> str:
+        return self.explain()._repr_html_()
+
     @property
     @abstractmethod
     def schema(self) -> pa.Schema:

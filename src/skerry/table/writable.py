@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from skerry.arguments import check_list
+import pyarrow as pa
+
+from skerry.arguments import check_instance, check_list
 from skerry.errors import SchemaError
-from skerry.table.arguments import Condition, Rows, WriteOptions
+from skerry.table.arguments import Condition, Parameters, Rows, WriteOptions
 from skerry.table.files.data_file import WrittenFile
 from skerry.table.history import MAIN, Snapshot
 from skerry.table.readable import ReadableTable
@@ -17,6 +19,8 @@ from skerry.table.work.progress import Progress, progress_callback
 from skerry.table.work.tasks import Executor
 
 if TYPE_CHECKING:
+    import pyarrow.compute as pc
+
     from skerry.table.merging import Clauses, MergeClauses
     from skerry.table.summaries import ChangeSummary, RowChangeSummary
 
@@ -27,16 +31,17 @@ class WritableTable(ReadableTable):
     """A table whose rows can be changed.
 
     Iceberg tables: the table properties `write.delete.mode` (for `delete` and `overwrite`) and `write.merge.mode` (for
-    `upsert` and `merge`) say whether data files are rewritten (`copy-on-write`, the default) or delete files are added
-    beside them (`merge-on-read`); `write.delete.isolation-level` and `write.merge.isolation-level` say what others may
-    do meanwhile (`serializable`, the default, or `snapshot`). After a conflict the work is done again on the new state,
-    as often as `commit.retry.num-retries` says.
+    `upsert`, `merge` and `update`) say whether data files are rewritten (`copy-on-write`, the default) or delete files
+    are added beside them (`merge-on-read`); `write.delete.isolation-level` and `write.merge.isolation-level` say what
+    others may do meanwhile (`serializable`, the default, or `snapshot`). After a conflict the work is done again on the
+    new state, as often as `commit.retry.num-retries` says.
     """
 
     def append(
         self,
         data: Rows,
         *,
+        schema: str = "match",
         ref: str = MAIN,
         staged: bool = False,
         stream: str | None = None,
@@ -49,11 +54,12 @@ class WritableTable(ReadableTable):
         """Append rows, and publish the table's statistics with them in the same commit.
 
         Example:
-            table.append(pa.table({"carrier": ["UA"], "delay": [12]}))
+            table.append([{"carrier": "UA", "delay": 12}])
 
         Args:
-            data: The rows: anything with the Arrow C stream interface (PyArrow, Polars, pandas, DuckDB). Columns are
+            data: The rows: anything with the Arrow C stream interface, records, or the name of a file. Columns are
                 matched by name and converted to the table's types; a value that does not fit is refused.
+            schema: `match` refuses columns that the table lacks; `evolve` adds them and widens types, before.
             ref: The branch to append to.
             staged: Whether the new snapshot stays beside the branch until `publish` brings it there. It is found again
                 by the entry `wap.id` of its summary, taken from `snapshot_properties` or made up. A table with the
@@ -81,6 +87,8 @@ class WritableTable(ReadableTable):
             UnsupportedError: The rows were to be staged, and the catalog has published them.
         """
         named = stream_batch(stream, batch, query, take_over)
+        if schema != "match":
+            data = self._grown_for(data, schema)
         with progress_callback(progress, "append") as callback:
             return self._append(
                 data, WriteOptions(ref, staged, snapshot_properties or {}, progress=callback, batch=named)
@@ -111,6 +119,7 @@ class WritableTable(ReadableTable):
         self,
         where: Condition,
         *,
+        parameters: Parameters | None = None,
         ref: str = MAIN,
         staged: bool = False,
         snapshot_properties: Mapping[str, str] | None = None,
@@ -124,6 +133,7 @@ class WritableTable(ReadableTable):
 
         Args:
             where: Which rows: SQL text, a PyArrow expression or filters as in `scan`.
+            parameters: Values for the parameters of the condition, as in `scan`.
             ref: The branch.
             staged: Whether the new snapshot stays beside the branch until it is published; see `append`.
             snapshot_properties: Further entries of the snapshot summary.
@@ -137,13 +147,15 @@ class WritableTable(ReadableTable):
             SchemaError: `where` does not fit the table's columns.
         """
         with progress_callback(progress, "delete") as callback:
-            return self._delete(where, WriteOptions(ref, staged, snapshot_properties or {}, executor, callback))
+            chosen = self._settled(where, parameters)
+            return self._delete(chosen, WriteOptions(ref, staged, snapshot_properties or {}, executor, callback))
 
     def overwrite(
         self,
         data: Rows,
         where: Condition | None = None,
         *,
+        parameters: Parameters | None = None,
         ref: str = MAIN,
         staged: bool = False,
         snapshot_properties: Mapping[str, str] | None = None,
@@ -158,6 +170,7 @@ class WritableTable(ReadableTable):
         Args:
             data: The new rows: anything with the Arrow C stream interface. The condition need not hold for them.
             where: Which rows they replace: SQL text, a PyArrow expression or filters as in `scan`; all rows if None.
+            parameters: Values for the parameters of the condition, as in `scan`.
             ref: The branch.
             staged: Whether the new snapshot stays beside the branch until it is published; see `append`.
             snapshot_properties: Further entries of the snapshot summary.
@@ -171,9 +184,53 @@ class WritableTable(ReadableTable):
             SchemaError: `where` or the data does not fit the table's columns.
         """
         with progress_callback(progress, "overwrite") as callback:
-            return self._overwrite(
-                data, where, WriteOptions(ref, staged, snapshot_properties or {}, executor, callback)
-            )
+            options = WriteOptions(ref, staged, snapshot_properties or {}, executor, callback)
+            return self._overwrite(data, self._settled(where, parameters), options)
+
+    def update(
+        self,
+        values: Mapping[str, Any],
+        where: str | pc.Expression | None = None,
+        *,
+        parameters: Parameters | None = None,
+        ref: str = MAIN,
+        staged: bool = False,
+        snapshot_properties: Mapping[str, str] | None = None,
+        executor: Executor | None = None,
+        progress: Progress = None,
+    ) -> RowChangeSummary:
+        """Give columns new values in the rows that a condition holds for.
+
+        Example:
+            table.update({"price": "price * 1.1", "checked": True}, "currency = 'EUR'")
+
+        Args:
+            values: By column a value in SQL, computed from the row as it was (text is `"'text'"`), a PyArrow expression
+                on `pc.field("target", name)`, or another Python value, which all rows get.
+            where: Which rows: SQL text, or a PyArrow expression like those of values; all rows if None.
+            parameters: Values for the parameters of the condition, as in `scan`.
+            ref: The branch.
+            staged: Whether the new snapshot stays beside the branch until it is published; see `append`.
+            snapshot_properties: Further entries of the snapshot summary.
+            executor: Where files are read and rewritten; threads of this process by default.
+            progress: True for a bar, or a callable that gets `JobProgress` records.
+
+        Raises:
+            ConflictError: Others changed the same rows, again and again; nothing was changed.
+            CommitUnknownError: The outcome is unknown; nothing was cleaned up.
+            FormatError: A condition or value is not SQL.
+            SchemaError: A column does not exist, or a value does not fit it.
+        """
+        from skerry.table.merging import MergeClauses, Update
+        from skerry.table.predicate.parameters import settled
+
+        check_instance("values", values, Mapping, "a dict of values by column")
+        new = {name: settled(value) for name, value in values.items()}
+        clauses = MergeClauses(None, None, Update(new, settled(where, parameters)))
+        key, nothing = self._nothing_to_match()
+        with progress_callback(progress, "update") as callback:
+            options = WriteOptions(ref, staged, snapshot_properties or {}, executor, callback)
+            return self._merge(nothing, key, clauses, False, options)
 
     def upsert(
         self,
@@ -398,6 +455,20 @@ class WritableTable(ReadableTable):
 
     def _append_files(self, files: Iterable[WrittenFile], options: WriteOptions) -> None:
         self._lacks("append_files", "use append")
+
+    def _nothing_to_match(self) -> tuple[tuple[str, ...], pa.Table]:
+        """A key, and a source of no rows: every row of the table is one that no row of the source matches."""
+        from skerry.table.predicate.literals import family_of
+
+        plain = [field for field in self.schema if family_of(field.type) is not None]
+        if not plain:
+            raise SchemaError(f"table {self.name} has no column with plain values to find rows by")
+        keys = [self.schema.field(name) for name in self.primary_key] or plain[:1]
+        return tuple(field.name for field in keys), pa.schema(keys).empty_table()
+
+    @abstractmethod
+    def _grown_for(self, data: Rows, schema: str) -> Rows:
+        """The data, for which the table has got the columns that it lacked."""
 
     @abstractmethod
     def _delete(self, where: Condition, options: WriteOptions) -> RowChangeSummary: ...

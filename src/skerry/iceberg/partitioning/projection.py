@@ -34,6 +34,7 @@ from skerry.table.predicate import (
     Column,
     Comparison,
     Constant,
+    Holds,
     In,
     IntersectsExtent,
     IsMinusZero,
@@ -86,6 +87,8 @@ def _project(predicate: Predicate, by_source: dict[int, list[tuple[PartitionFiel
             return conjunction([_project(child, by_source) for child in children])
         case Or(children):
             return disjunction([_project(child, by_source) for child in children])
+        case Holds():
+            return ALWAYS_TRUE
         case _:
             return conjunction(
                 _PROJECTORS[type(field.transform)](field.transform, predicate, column)

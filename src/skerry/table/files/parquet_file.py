@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -15,7 +15,15 @@ import pyarrow.parquet as pq
 
 from skerry.encryption import KeyMetadata
 from skerry.errors import UnsupportedError
-from skerry.parquet import FileMetadata, decode_metadata, is_encrypted, read_arrow_metadata, read_footer, read_metadata
+from skerry.parquet import (
+    FileMetadata,
+    PagedChunk,
+    decode_metadata,
+    is_encrypted,
+    read_arrow_metadata,
+    read_footer,
+    read_places,
+)
 from skerry.storage import Storage
 from skerry.table.files.evolution import (
     NameMapping,
@@ -41,10 +49,18 @@ __all__ = ["ParquetFile", "open_parquet"]
 _STREAM_FACTOR = 16
 _STREAM_BYTES = 1 << 18
 _TRAILER_BYTES = 8  # length of the footer, and magic
+_FOOTER_FACTOR = 8
+"""How much larger a footer is in memory, about."""
 
 
 def open_parquet(
-    storage: Storage, location: str, wanted: pa.Schema, names: NameMapping | None, key: KeyMetadata | None = None
+    storage: Storage,
+    location: str,
+    wanted: pa.Schema,
+    names: NameMapping | None,
+    key: KeyMetadata | None = None,
+    *,
+    size: int | None = None,
 ) -> ParquetFile:
     """Read a file's footer.
 
@@ -54,6 +70,7 @@ def open_parquet(
         wanted: The columns to read, with field ids; top-level ones of a dictionary type are read as dictionaries.
         names: Field ids by name, for a file without ids; None refuses such a file.
         key: What decrypts an encrypted file.
+        size: Its size in bytes, if it is known: saves asking the store.
 
     Raises:
         FormatError: The file is corrupt; or the key is another file's.
@@ -66,7 +83,7 @@ def open_parquet(
         decryption = None if key is None else _decryption_of(key)
         footer, file_size = b"", 0
         if decryption is None:
-            footer, file_size = read_footer(storage, location)
+            footer, file_size = read_footer(storage, location, file_size=size)
             if is_encrypted(memoryview(footer)[:-_TRAILER_BYTES]):
                 raise UnsupportedError("the file is encrypted", location=location)
             metadata, sound = read_arrow_metadata(footer)
@@ -100,6 +117,7 @@ def open_parquet(
             storage=storage,
             units=units,
             pages=decode_metadata(footer, location=location, file_size=file_size) if units.nanoseconds else None,
+            footer=(footer, file_size),
             dictionaries=tuple(_dictionaries(schema, wanted)),
             parts=tuple(_parts(metadata, [leaf for leaf, _ in matched])),
         )
@@ -159,6 +177,7 @@ class ParquetFile:
         pages: Locations of the pages of INT96 columns that are read in nanoseconds; None if there are none.
         dictionaries: The columns that are read as dictionaries.
         parts: Its row groups.
+        footer: The bytes of the footer, none of an encrypted file; and the size of the file.
     """
 
     location: str
@@ -174,6 +193,8 @@ class ParquetFile:
     pages: FileMetadata | None
     dictionaries: tuple[str, ...]
     parts: tuple[Part, ...]
+    footer: tuple[bytes, int] = field(repr=False)
+    _chunks: dict[tuple[int, int], PagedChunk] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def row_count(self) -> int:
@@ -182,8 +203,25 @@ class ParquetFile:
 
     @cached_property
     def layout(self) -> FileMetadata:
-        """Where its column chunks are; read when it is first asked for."""
-        return read_metadata(self.storage, self.location)
+        """Where its column chunks are; decoded when it is first asked for."""
+        footer, file_size = self.footer
+        return decode_metadata(footer, location=self.location, file_size=file_size)
+
+    def paged_chunks(self, group: int, positions: Sequence[int]) -> list[PagedChunk]:
+        """The pages of primitive columns in a row group, which are kept: of some of `paged_columns`."""
+        missing = [position for position in positions if (group, position) not in self._chunks]
+        if missing:
+            chunks = [self.layout.row_groups[group].chunks[position] for position in missing]
+            found = read_places(self.storage, self.location, chunks)
+            for position, chunk, places in zip(missing, chunks, found, strict=True):
+                self._chunks[group, position] = PagedChunk(chunk, places)
+        return [self._chunks[group, position] for position in positions]
+
+    @property
+    def kept_bytes(self) -> int:
+        """Memory that is kept of it, about."""
+        pages = sum(chunk.size_bytes for chunk in self._chunks.values())
+        return _FOOTER_FACTOR * len(self.footer[0]) + pages
 
     @cached_property
     def paged_columns(self) -> tuple[tuple[int, pa.Field], ...] | None:

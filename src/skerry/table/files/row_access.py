@@ -16,13 +16,20 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skerry.parquet import ColumnChunk, PagePlaces, decode_pages, read_page_bounds, read_page_places
+from skerry.parquet import (
+    ColumnChunk,
+    PagePlaces,
+    decode_pages,
+    read_page_bounds,
+    read_page_places,
+    take_rows,
+)
 from skerry.table.files.parquet_file import ParquetFile
 from skerry.table.files.stored_file import Part, StoredFile, reading
 from skerry.table.predicate import Column, FieldMetrics
 from skerry.table.work.read_ahead import SharedCache
 
-__all__ = ["RowAccess", "row_access"]
+__all__ = ["RowAccess", "listed_rows", "row_access"]
 
 _Rows = npt.NDArray[np.int64]
 _PLACES_BYTES: Final = 1 << 12
@@ -75,6 +82,15 @@ def row_access(stored: StoredFile, location: str, columns: object, cache: Shared
     if isinstance(stored, ParquetFile) and stored.paged_columns:
         return _PagedRows(stored, cache)
     return _PartRows(stored, ("part", location, columns), cache)
+
+
+def listed_rows(stored: StoredFile) -> Callable[[Part, _Rows], pa.RecordBatch] | None:
+    """What reads rows of a part of an open file, as `RowAccess.take` does, and keeps none; None for whole parts only.
+
+    Args:
+        stored: The file.
+    """
+    return _ListedRows(stored).take if isinstance(stored, ParquetFile) and stored.paged_columns else None
 
 
 # Parts --------------------------------------------------------------------------------------------------------------
@@ -174,6 +190,28 @@ class _PagedRows:
             lambda: _ColumnPages(self.stored, position, self.cache),
             lambda pages: _PLACES_BYTES + 4 * pages.edges.nbytes,
         )
+
+
+class _ListedRows:
+    """Reads rows of a Parquet file, each once: of the pages with them only these rows are decoded."""
+
+    def __init__(self, stored: ParquetFile) -> None:
+        assert stored.paged_columns
+        self._stored = stored
+        self._columns = stored.paged_columns
+        self._schema = pa.schema([column for _, column in self._columns])
+
+    def take(self, part: Part, rows: _Rows) -> pa.RecordBatch:
+        """The rows of a part; `rows` are positions in the file, ascending."""
+        stored = self._stored
+        with reading(stored.location, "parquet"):
+            chunks = stored.paged_chunks(part.index, [position for position, _ in self._columns])
+            found = take_rows(stored.storage, stored.location, chunks, rows - part.first_row)
+        arrays = [
+            values if values.type == column.type else values.cast(column.type)
+            for values, (_, column) in zip(found, self._columns, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
 
 class _ColumnPages:

@@ -19,7 +19,8 @@ import pyarrow.compute as pc
 from skerry.storage import Storage
 from skerry.table.files.data_file import DeleteKind
 from skerry.table.files.evolution import NameMapping, TableNames, merge_columns, plan_conversion, top_level
-from skerry.table.files.row_access import RowAccess, row_access
+from skerry.table.files.kept_files import kept_parquet
+from skerry.table.files.row_access import listed_rows
 from skerry.table.files.row_deletes import RowDeletes
 from skerry.table.files.row_deletes_keys import KeyDeletes
 from skerry.table.files.scan_task import FileScanTask
@@ -38,18 +39,19 @@ from skerry.table.rows.metadata_columns import (
     SPEC_ID,
     is_metadata_column,
 )
-from skerry.table.work.read_ahead import SharedCache, WorkPool, read_ahead, scan_pool
+from skerry.table.work.read_ahead import WorkPool, read_ahead, scan_pool
 
 __all__ = ["PathValue", "RowReader"]
 
 _BATCH_ROWS = 1 << 17
 # Limit on decoded parts that wait for the consumer, by their uncompressed size in the file.
 _BUDGET_BYTES = 256 << 20
+_PARQUET = "parquet"
 _MIN_PART_BYTES = 1 << 16
-_APART = 8192
-"""Rows are read alone, each with a page of every column, if there is at most one among so many."""
-_PAGES_BYTES = 64 << 20
-"""Decoded pages of a file that are kept while single rows of it are read."""
+_APART = 16
+"""Rows are read alone, from the pages that hold them, if there is at most one among so many."""
+_ROW_BYTES = 1 << 12
+"""What reading a row alone costs, as if so many bytes were read with the others."""
 
 _Mask: TypeAlias = npt.NDArray[np.bool_]
 _Positions: TypeAlias = npt.NDArray[np.int64]
@@ -65,7 +67,7 @@ class _OpenTask:
         columns: The columns to return, to test and to compare with deleted keys.
         constants: Values by field id, for columns that the file lacks.
         keys: Indexes of the equality deletes.
-        access: Reads single rows of the file, for tasks with few.
+        take: Reads single rows of a part, for tasks with few.
     """
 
     task: FileScanTask
@@ -73,7 +75,7 @@ class _OpenTask:
     columns: pa.Schema
     constants: Mapping[int, Any]
     keys: tuple[KeyDeletes, ...]
-    access: RowAccess | None = None
+    take: Callable[[Part, _Positions], pa.RecordBatch] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,13 @@ class _Work:
     deleted: _Positions
     matches_all: bool
     rows: _Positions | None = None
+
+    @property
+    def takes_rows(self) -> bool:
+        """Whether its rows are read alone."""
+        if self.rows is None or self.opened.take is None:
+            return False
+        return _APART * len(self.rows) <= max(self.part.row_count, _APART)
 
     @property
     def known_rows(self) -> int | None:
@@ -249,17 +258,10 @@ class RowReader:
             columns = merge_columns(columns, compared.schema)
         if not keys:
             columns = only_paths(columns, self.schema, self.predicate, [value.column for value in self.values])
-        file = open_stored(
-            self.storage,
-            data_file.location,
-            data_file.file_format,
-            columns,
-            self.names,
-            key_metadata=data_file.key_metadata,
-        )
+        file = self._stored(task, columns)
         check_row_count(file.row_count, data_file.record_count, data_file.location)
-        access = None if task.rows is None else row_access(file, data_file.location, None, SharedCache(_PAGES_BYTES))
-        opened = _OpenTask(task, file, columns, _constants(task), keys, access)
+        take = None if task.rows is None else listed_rows(file)
+        opened = _OpenTask(task, file, columns, _constants(task), keys, take)
         verdict = self._judge(task, file)
         found = []
         for part in file.parts:
@@ -274,11 +276,21 @@ class RowReader:
                 found.append(_Work(opened, part, deleted, bool(verdict.must[part.index]), rows))
         return found
 
+    def _stored(self, task: FileScanTask, columns: pa.Schema) -> StoredFile:
+        found = task.data_file
+        if task.rows is not None and found.file_format == _PARQUET and found.key_metadata is None:
+            return kept_parquet(self.storage, found.location, columns, self.names, found.file_size_bytes)
+        return open_stored(
+            self.storage, found.location, found.file_format, columns, self.names, key_metadata=found.key_metadata
+        )
+
     def _judge(self, task: FileScanTask, file: StoredFile) -> Verdict:
         """What the statistics of the parts say about the predicate."""
         count = len(file.parts)
         if task.matches_all:
             return Verdict(np.full(count, True), np.full(count, True))
+        if task.rows is not None:  # what indexes leave is tested itself
+            return Verdict(np.full(count, True), np.full(count, False))
 
         def metrics(column: Column) -> FieldMetrics | None:
             # a file that stores row ids leaves inherited ones null
@@ -389,8 +401,10 @@ def _is_within(part: Part, task: FileScanTask) -> bool:
 def _stored(work: _Work, batch_rows: int) -> Iterator[tuple[pa.RecordBatch, range | _Positions]]:
     """The rows of a part as they are stored, with their positions in the file."""
     part, rows = work.part, work.rows
-    if rows is not None and work.opened.access is not None and _APART * len(rows) <= max(part.row_count, _APART):
-        yield work.opened.access.take(rows), rows
+    if rows is not None and work.takes_rows and work.opened.take is not None:
+        for start in range(0, len(rows), batch_rows):
+            chosen = rows[start : start + batch_rows]
+            yield work.opened.take(part, chosen), chosen
         return
     first = part.first_row
     for batch in work.opened.file.batches(part, batch_rows):
@@ -455,4 +469,6 @@ def _marked(batch: pa.RecordBatch, alive: _Mask | None) -> pa.RecordBatch:
 
 
 def _size_of(work: _Work) -> int:
+    if work.takes_rows and work.rows is not None:
+        return min(_ROW_BYTES * len(work.rows), max(work.part.size_bytes, _MIN_PART_BYTES))
     return max(work.part.size_bytes, _MIN_PART_BYTES)

@@ -15,6 +15,7 @@ from skerry import amudai
 from skerry.storage import Storage, join, name, parent
 from skerry.table.files.data_file import DataFile
 from skerry.table.files.evolution import NameMapping, identify, top_level
+from skerry.table.indexes.collecting import collected_keys
 from skerry.table.indexes.definitions import IndexKind
 from skerry.table.indexes.registry import FOLDER, IndexedColumn, IndexedFile
 
@@ -82,7 +83,8 @@ def build_index(task: IndexTask) -> IndexedFile | None:
         [location],
         join(task.table, FOLDER, new_index_name(".amudai.shard")),
         columns=list(dict.fromkeys(column for _, column in present)),
-        indexes=_indexes(present),
+        indexes=_indexes(present, location),
+        statistics=False,
         allowed_locations=[parent(location)],
         storage=task.storage,
     )
@@ -97,12 +99,12 @@ def build_index(task: IndexTask) -> IndexedFile | None:
     )
 
 
-def _indexes(present: Sequence[tuple[WantedIndex, str]]) -> list[amudai.HashIndex | amudai.TextIndex]:
+def _indexes(present: Sequence[tuple[WantedIndex, str]], location: str) -> list[amudai.HashIndex | amudai.TextIndex]:
     hashed = [column for each, column in present if each.kind is IndexKind.HASH]
     texts = {column: each.tokenizer for each, column in present if each.kind is IndexKind.TEXT}
     found: list[amudai.HashIndex | amudai.TextIndex] = []
     if hashed:
-        found.append(amudai.HashIndex(hashed))
+        found.append(amudai.HashIndex(hashed, keys=collected_keys(location)))
     if texts:
         found.append(amudai.TextIndex(texts))
     return found

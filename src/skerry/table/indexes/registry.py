@@ -1,16 +1,21 @@
 """The registry of a table's indexes: which data file has which index, in immutable pieces.
 
-A piece is a JSON file beside the index shards, in the folder `_skerry` of the table. A table property names the pieces;
-the commit that publishes indexes sets it. So a commit of another engine keeps the registry, and what it says of a data
-file stays true for as long as the file is there: data files are never changed. Whatever is missing, or does not fit,
-counts as not indexed.
+A piece is a JSON file beside the index shards, in the folder `_skerry` of the table. What it says of a data file stays
+true for as long as the file is there: data files are never changed. So a commit of another engine keeps the registry.
+Whatever is missing, or does not fit, counts as not indexed.
+
+The pieces of an Iceberg table are named by a table property, which the commit that publishes indexes sets. Those of a
+Paimon table are all in a folder of their own, and are written before the commit: its snapshots inherit no properties,
+and its options belong to schemas, which other commits change.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+import time
+import uuid
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,14 +23,19 @@ import xxhash
 
 from skerry.errors import FormatError, NotFoundError, SkerryError
 from skerry.storage import Storage, decode_json, file_key, is_within, join
+from skerry.storage import name as last_name
 from skerry.table.indexes.definitions import PIECES_PROPERTY, IndexKind
+from skerry.table.work.remembered import Remembered
 
 __all__ = [
     "FOLDER",
     "IndexedColumn",
     "IndexedFile",
+    "Piece",
     "encode_piece",
     "index_files",
+    "listed_pieces",
+    "new_listed_name",
     "piece_names",
     "read_piece",
     "registered_files",
@@ -33,11 +43,16 @@ __all__ = [
 
 FOLDER: Final = "_skerry"
 """The folder of indexes below that of the table. Orphan removal of Java and Flink passes over names that begin so."""
+_LISTED: Final = "registry"
+"""The folder in `FOLDER` whose files are the pieces, of tables that do not name them."""
 _NAME: Final = re.compile(r"[0-9a-z-]{1,80}(\.[a-z0-9]+){1,3}")
 _VERSION: Final = 1
-_PIECES_KEPT: Final = 256
-_pieces: dict[tuple[str, str], tuple[IndexedFile, ...]] = {}
+_pieces: Final[Remembered[tuple[str, str], Piece]] = Remembered(256)
 """Pieces that were read, by storage and location."""
+_registries: Final[Remembered[tuple[str, str, tuple[str, ...]], Mapping[tuple[str, ...], tuple[IndexedFile, ...]]]] = (
+    Remembered(16)
+)
+"""Registries of which all pieces were read, by storage, table, and the names of the pieces."""
 _RULE: Final = "docs/indexes.md, What is stored"
 
 
@@ -94,8 +109,21 @@ class IndexedFile:
         return "/".join(file_key(location))[len("/".join(file_key(table))) :].lstrip("/")
 
 
-def encode_piece(files: Iterable[IndexedFile]) -> bytes:
-    """A piece of the registry."""
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A piece of the registry.
+
+    Args:
+        files: The indexes of data files.
+        replaces: Names of listed pieces whose entries are among these.
+    """
+
+    files: tuple[IndexedFile, ...] = ()
+    replaces: frozenset[str] = frozenset()
+
+
+def encode_piece(piece: Piece) -> bytes:
+    """The bytes of a piece."""
     entries = [
         {
             "file": file.file,
@@ -105,13 +133,16 @@ def encode_piece(files: Iterable[IndexedFile]) -> bytes:
             "index-size": file.size_bytes,
             "columns": [[each.field_id, each.name, str(each.kind), each.tokenizer] for each in file.columns],
         }
-        for file in files
+        for file in piece.files
     ]
-    body = json.dumps({"version": _VERSION, "files": entries}, ensure_ascii=False, separators=(",", ":")).encode()
+    content: dict[str, Any] = {"version": _VERSION, "files": entries}
+    if piece.replaces:
+        content["replaces"] = sorted(piece.replaces)
+    body = json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
     return body + b"\n" + xxhash.xxh3_64_hexdigest(body).encode()
 
 
-def _decode_piece(data: bytes, location: str) -> tuple[IndexedFile, ...]:
+def _decode_piece(data: bytes, location: str) -> Piece:
     body, _, checksum = data.rpartition(b"\n")
     if xxhash.xxh3_64_hexdigest(body).encode() != checksum:
         raise FormatError("a piece of the index registry has another checksum", location=location, rule=_RULE)
@@ -119,7 +150,7 @@ def _decode_piece(data: bytes, location: str) -> tuple[IndexedFile, ...]:
         found = decode_json(body)
         if found["version"] != _VERSION:
             raise FormatError(f"version {found['version']} of the index registry", location=location, rule=_RULE)
-        return tuple(_entry(each) for each in found["files"])
+        return Piece(tuple(_entry(each) for each in found["files"]), frozenset(map(str, found.get("replaces", ()))))
     except (ValueError, KeyError, TypeError, IndexError) as error:
         if isinstance(error, SkerryError):
             raise
@@ -144,7 +175,37 @@ def piece_names(properties: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(name for name in names if _NAME.fullmatch(name))
 
 
-def read_piece(storage: Storage, table: str, name: str) -> tuple[IndexedFile, ...]:
+def listed_pieces(storage: Storage, table: str) -> tuple[str, ...]:
+    """The names of the pieces of a table that does not name them, the oldest first; none that others contain.
+
+    Args:
+        storage: Access to the table's files.
+        table: The table's folder.
+    """
+    try:
+        files = storage.list_folder(join(table, FOLDER, _LISTED)).files
+    except NotFoundError:
+        return ()
+    names = sorted(name for file in files if _NAME.fullmatch(name := last_name(file.location)))
+    replaced: set[str] = set()
+    found = []
+    for name in reversed(names):
+        if name in replaced:
+            continue
+        found.append(f"{_LISTED}/{name}")
+        try:
+            replaced |= read_piece(storage, table, found[-1]).replaces
+        except SkerryError:
+            continue
+    return tuple(reversed(found))
+
+
+def new_listed_name() -> str:
+    """The name of a piece that is listed behind all earlier ones."""
+    return f"{_LISTED}/{time.time_ns():019d}-{uuid.uuid4()}.json"
+
+
+def read_piece(storage: Storage, table: str, name: str) -> Piece:
     """Read a piece, which is kept: it never changes.
 
     Raises:
@@ -153,52 +214,52 @@ def read_piece(storage: Storage, table: str, name: str) -> tuple[IndexedFile, ..
     """
     location = join(table, FOLDER, name)
     key = storage.identity(location), location
-    found = _pieces.get(key)
-    if found is None:
-        found = _decode_piece(storage.read(location), location)
-        while len(_pieces) >= _PIECES_KEPT:
-            _pieces.pop(next(iter(_pieces)), None)
-        _pieces[key] = found
-    return found
+    return _pieces.find(key) or _pieces.keep(key, _decode_piece(storage.read(location), location))
 
 
 def registered_files(
-    storage: Storage, table: str, properties: Mapping[str, str]
-) -> dict[tuple[str, ...], tuple[IndexedFile, ...]]:
+    storage: Storage, table: str, pieces: Sequence[str]
+) -> Mapping[tuple[str, ...], tuple[IndexedFile, ...]]:
     """The indexes of a table by the keys of data files; pieces that are missing or damaged name none.
 
     Args:
         storage: Access to the table's files.
         table: The table's folder.
-        properties: Its properties.
+        pieces: The names of the pieces.
     """
+    registry_key = storage.identity(table), table, tuple(pieces)
+    known = _registries.find(registry_key)
+    if known is not None:
+        return known
     found: dict[tuple[str, ...], tuple[IndexedFile, ...]] = {}
-    for name in piece_names(properties):
+    is_whole = True
+    for name in pieces:
         try:
-            files = read_piece(storage, table, name)
+            files = read_piece(storage, table, name).files
         except SkerryError:
+            is_whole = False
             continue
         for each in files:
             key = file_key(each.location(table))
             found[key] = (*found.get(key, ()), each)
-    return found
+    return _registries.keep(registry_key, found) if is_whole else found
 
 
 def index_files(
-    storage: Storage, table: str, properties: Mapping[str, str], data_files: Collection[tuple[str, ...]]
+    storage: Storage, table: str, pieces: Sequence[str], data_files: Collection[tuple[str, ...]]
 ) -> Iterator[str]:
     """The locations of the registry, and of the indexes of some data files.
 
     Args:
         storage: Access to the table's files.
         table: The table's folder.
-        properties: Its properties.
+        pieces: The names of the pieces.
         data_files: Keys of the data files.
     """
-    for name in piece_names(properties):
+    for name in pieces:
         yield join(table, FOLDER, name)
         try:
-            files = read_piece(storage, table, name)
+            files = read_piece(storage, table, name).files
         except (FormatError, NotFoundError):
             continue
         for each in files:

@@ -17,10 +17,11 @@ from skerry.table.inspection.inspect import Inspect
 from skerry.table.inspection.partitions import number_groups
 from skerry.table.inspection.upkeep import Upkeep
 from skerry.table.reachability import DEFAULT_GRACE_DAYS, ReachableTable
+from skerry.table.records import Record, Records
 from skerry.table.statistics.column_statistics import Freshness, FreshnessState
 from skerry.table.work.quantities import count, size
 
-__all__ = ["Finding", "check_health", "check_orphans"]
+__all__ = ["Finding", "Findings", "check_health", "check_orphans"]
 
 _DELETED_SHARE: Final = 0.1
 _SKEW: Final = 10.0
@@ -30,7 +31,7 @@ _METADATA_SHARE: Final = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Record):
     """The result of one check of a table's health.
 
     Args:
@@ -58,6 +59,12 @@ class Finding:
 
     def __str__(self) -> str:
         return f"{self.check}: {self.detail}" + ("" if self.ok else f". {self.why}: {self.call}")
+
+
+class Findings(Records[Finding]):
+    """The results of checks; a table in a notebook."""
+
+    title = "Health"
 
 
 def check_health(inspect: Inspect, upkeep: Upkeep, freshness: Mapping[str, Freshness]) -> list[Finding]:

@@ -126,6 +126,9 @@ class Inspect(ABC):
 
     # ---- by name ----
 
+    def __repr__(self) -> str:
+        return f"metadata tables: {', '.join(self.names)}"
+
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the metadata tables that the table's format has; docs/inspect.md lists them."""

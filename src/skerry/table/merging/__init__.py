@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from skerry.table.merging.clauses import Clause, Clauses, Delete, Insert, Update
-from skerry.table.merging.key_bounds import key_predicate
+from skerry.table.merging.key_bounds import MAX_RANGES, key_predicate
 from skerry.table.merging.rules import NOTHING, MergeRules, MergeSource
 from skerry.table.merging.source import MergeClauses, bind_rules, index_source, refuse_repeated, refuse_repeated_keys
 
 __all__ = [
+    "MAX_RANGES",
     "NOTHING",
     "Clause",
     "Clauses",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -12,11 +13,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skerry.errors import SchemaError, SkerryError, UnsupportedError
-from skerry.table.predicate import Operator, Predicate, row_mask
-from skerry.table.predicate.arrow import arrow_array, arrow_storage, field_references
-from skerry.table.predicate.binding import Call, Form, Name, Syntax, Value, bind, resolve_column
-from skerry.table.predicate.literals import LiteralKind, fit
+from skerry.table.predicate import Predicate, row_mask
+from skerry.table.predicate.arrow import arrow_array, field_references, values_of
+from skerry.table.predicate.binding import bind, bind_value, resolve_column
+from skerry.table.predicate.casts import can_cast, cast, sql_type
+from skerry.table.predicate.expressions import Expression, compute, type_of
+from skerry.table.predicate.literals import LiteralKind, canonical_type, fit
 from skerry.table.predicate.sql import parse_condition
+from skerry.table.predicate.syntax import Call, Name, Syntax, Value
 from skerry.table.rows.incoming import conform
 from skerry.table.rows.schema import FIELD_ID_KEY, nearest
 from skerry.variant import is_variant
@@ -179,6 +183,11 @@ class Condition:
         condition.mask(schema.empty())
         return condition
 
+    @cached_property
+    def _predicate(self) -> Predicate:
+        assert self.syntax is not None
+        return bind(self.syntax, self.schema, text=self.text)
+
     def mask(self, pairs: Pairs) -> _Mask:
         """bool[pairs]: where it is true."""
         batch = pairs.batch
@@ -187,7 +196,7 @@ class Condition:
             if not pa.types.is_boolean(verdict.type):
                 raise SchemaError(f"{self.expression} is of type {verdict.type}, expected a condition")
         else:
-            verdict = self._holds(self.syntax, False, batch)
+            verdict = row_mask(self._predicate, batch)
         return np.asarray(pc.fill_null(verdict, False).to_numpy(zero_copy_only=False), bool)
 
     def on_target(self, schema: pa.Schema) -> Predicate | None:
@@ -198,28 +207,6 @@ class Condition:
             return bind(_without_side(self.syntax), schema, text=self.text)
         except UnsupportedError:
             return None
-
-    def _holds(self, syntax: Syntax, negated: bool, batch: pa.RecordBatch) -> Any:
-        """Where it is true (`negated`: false); null or false elsewhere."""
-        match syntax:
-            case Call(Form.NOT, (inner,)):
-                return self._holds(inner, not negated, batch)
-            case Call(Form.AND | Form.OR as form, arguments):
-                join = pc.and_kleene if (form is Form.AND) is not negated else pc.or_kleene
-                parts = [self._holds(argument, negated, batch) for argument in arguments]
-                verdict = parts[0]
-                for part in parts[1:]:
-                    verdict = join(verdict, part)
-                return verdict
-            case Call(Operator() as operator, (Name() as left, Name() as right)):
-                sides = [_column(batch, resolve_column(self.schema, name, self.text).path) for name in (left, right)]
-                try:
-                    return _compare(sides[0], operator.negated if negated else operator, sides[1])
-                except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
-                    raise SchemaError(f"{left} and {right} cannot be compared: {error}") from error
-            case _:
-                test = Call(Form.NOT, (syntax,)) if negated else syntax
-                return row_mask(bind(test, self.schema, text=self.text), batch)
 
 
 def _names(syntax: Syntax) -> Iterable[Name]:
@@ -239,45 +226,6 @@ def _without_side(syntax: Syntax) -> Syntax:
             return replace(syntax, arguments=tuple(_without_side(argument) for argument in syntax.arguments))
         case _:
             return syntax
-
-
-def _column(batch: pa.RecordBatch, path: tuple[str, ...]) -> pa.Array:
-    values = pc.struct_field(batch.column(path[0]), list(path[1:]))
-    return values.cast(arrow_storage(values.type))
-
-
-def _compare(left: pa.Array, operator: Operator, right: pa.Array) -> pa.Array:
-    """Compare columns as conditions do: NaN equals NaN and is greater than all other values."""
-    match operator:
-        case Operator.EQ:
-            return _equal(left, right)
-        case Operator.NE:
-            return pc.invert(_equal(left, right))
-        case Operator.LT:
-            return _less(left, right)
-        case Operator.GE:
-            return pc.invert(_less(left, right))
-        case Operator.GT:
-            return _less(right, left)
-        case Operator.LE:
-            return pc.invert(_less(right, left))
-
-
-def _equal(left: pa.Array, right: pa.Array) -> pa.Array:
-    equal = pc.equal(left, right)
-    if pa.types.is_floating(left.type) and pa.types.is_floating(right.type):
-        return pc.or_kleene(equal, pc.and_kleene(pc.is_nan(left), pc.is_nan(right)))
-    return equal
-
-
-def _less(left: pa.Array, right: pa.Array) -> pa.Array:
-    less = pc.less(left, right)
-    if not pa.types.is_floating(right.type):
-        return less
-    below = pc.is_nan(right)
-    if pa.types.is_floating(left.type):
-        below = pc.and_kleene(below, pc.invert(pc.is_nan(left)))
-    return pc.or_kleene(less, below)
 
 
 def _computed(expression: pc.Expression, batch: pa.RecordBatch) -> pa.Array:
@@ -308,12 +256,16 @@ class Term:
         columns: The columns that it uses.
         path: Side and names, if it is a column.
         expression: A PyArrow expression.
+        sql: A value computed in SQL.
+        type: The column's type, to which such a value is converted.
         literal: A single value, otherwise.
     """
 
     columns: Columns
     path: tuple[str, ...] = ()
     expression: pc.Expression | None = None
+    sql: Expression | None = None
+    type: pa.DataType | None = None
     literal: pa.Array | None = None
 
     @classmethod
@@ -327,7 +279,7 @@ class Term:
 
         Raises:
             SchemaError: It does not fit the column, or names a column that does not exist.
-            UnsupportedError: It is SQL, but neither a column nor a literal.
+            UnsupportedError: It is SQL that is not supported.
         """
         if isinstance(value, pc.Expression):
             return cls(schema.references(value), expression=value)
@@ -335,10 +287,11 @@ class Term:
             return cls(frozenset(), literal=_literal(value, field))
         try:
             syntax = schema.qualify(parse_condition(value))
+        except UnsupportedError:
+            raise
         except SkerryError as error:
             raise SchemaError(
-                f"the value of column {field.name!r} is neither a column nor a literal (put text in single quotes): "
-                f"{error}"
+                f"the value of column {field.name!r} is not an expression in SQL (put text in single quotes): {error}"
             ) from error
         match syntax:
             case Name():
@@ -352,7 +305,18 @@ class Term:
                     raise SchemaError(f"{literal.text} does not fit column {field.name!r} of type {field.type}")
                 return cls(frozenset(), literal=arrow_array((place.floor,), field.type).cast(field.type))
             case _:
-                raise UnsupportedError(f"{value!r} as a value of {field.name!r}: compute it with a PyArrow expression")
+                return cls._computed_in_sql(syntax, field, schema, value)
+
+    @classmethod
+    def _computed_in_sql(cls, syntax: Syntax, field: pa.Field, schema: PairSchema, text: str) -> Term:
+        columns = {schema.path(name, text)[:2] for name in _names(syntax)}
+        found = bind_value(syntax, schema.bound, field.type, text=text)
+        if not can_cast(type_of(found), field.type):
+            raise SchemaError(
+                f"{text!r} is of type {sql_type(type_of(found))}, which column {field.name!r} of type {field.type} "
+                "cannot have"
+            )
+        return cls(frozenset((side, name) for side, name in columns), sql=found, type=field.type)
 
     def array(self, pairs: Pairs, batch: Callable[[], pa.RecordBatch]) -> pa.Array:
         """The values for pairs of rows, not yet converted to the column's type."""
@@ -360,8 +324,20 @@ class Term:
             return self.literal.take(pa.array(np.zeros(pairs.count, np.int64)))
         if self.expression is not None:
             return _computed(self.expression, batch())
+        if self.sql is not None:
+            return self._in_sql(batch())
         array = pairs.columns[(self.path[0], self.path[1])]
         return pc.struct_field(array, list(self.path[2:])) if len(self.path) > 2 else array
+
+    def _in_sql(self, batch: pa.RecordBatch) -> pa.Array:
+        assert self.sql is not None
+        assert self.type is not None
+        found = compute(self.sql, lambda column: values_of(column, batch))
+        try:
+            found = cast(found, canonical_type(self.type))
+        except pa.ArrowException as error:
+            raise SchemaError(f"{self.sql} does not fit type {self.type}: {error}") from error
+        return pa.repeat(found, batch.num_rows) if isinstance(found, pa.Scalar) else found
 
 
 def _literal(value: Any, field: pa.Field) -> pa.Array:

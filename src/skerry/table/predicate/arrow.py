@@ -17,13 +17,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skerry.errors import UnsupportedError
-from skerry.table.predicate.binding import Call, Form, Name, Syntax, Value
+from skerry.table.predicate.expressions import compute
 from skerry.table.predicate.literals import Family, Literal, LiteralKind, family_of
 from skerry.table.predicate.nodes import (
     And,
     Column,
     Comparison,
     Constant,
+    Holds,
     In,
     IntersectsExtent,
     IsMinusZero,
@@ -34,6 +35,7 @@ from skerry.table.predicate.nodes import (
     Predicate,
     StartsWith,
 )
+from skerry.table.predicate.syntax import Call, Form, Name, Syntax, Value
 from skerry.variant import is_variant, variant_get
 from skerry.variant.paths import normalized_path
 from skerry.variant.stored import stored_get
@@ -69,11 +71,36 @@ def row_mask(predicate: Predicate, batch: pa.RecordBatch) -> pa.BooleanArray:
         case Constant(value):
             return pa.repeat(value, batch.num_rows)
         case And(children):
-            return functools.reduce(pc.and_kleene, (row_mask(child, batch) for child in children))
+            return _all_of(children, batch)
         case Or(children):
             return functools.reduce(pc.or_kleene, (row_mask(child, batch) for child in children))
+        case Holds(expression):
+            holds = compute(expression, lambda column: values_of(column, batch))
+            return pa.repeat(holds, batch.num_rows) if isinstance(holds, pa.Scalar) else holds
         case _:
             return _test(predicate, values_of(predicate.column, batch))
+
+
+def _all_of(children: tuple[Predicate, ...], batch: pa.RecordBatch) -> pa.BooleanArray:
+    """Rows for which all children hold; expressions are computed last, only for rows that the others leave."""
+    plain = [row_mask(child, batch) for child in children if not _computes(child)]
+    mask = functools.reduce(pc.and_kleene, plain) if plain else None
+    for child in filter(_computes, children):
+        if mask is None:
+            mask = row_mask(child, batch)
+            continue
+        left = pc.fill_null(mask, False)
+        mask = pc.replace_with_mask(left, left, pc.fill_null(row_mask(child, batch.filter(left)), False))
+    assert mask is not None
+    return mask
+
+
+def _computes(predicate: Predicate) -> bool:
+    match predicate:
+        case And(children) | Or(children):
+            return any(map(_computes, children))
+        case _:
+            return isinstance(predicate, Holds)
 
 
 def values_of(column: Column, batch: pa.RecordBatch) -> pa.Array:

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from decimal import Decimal
-from enum import Enum
-from typing import Any, TypeAlias
+from typing import Any
 
 import pyarrow as pa
 
 from skerry.errors import SchemaError, UnsupportedError
-from skerry.table.predicate.literals import Family, Fit, Literal, LiteralKind, family_of, fit
+from skerry.table.predicate.expressions import Expression
+from skerry.table.predicate.literals import Family, Fit, LiteralKind, canonical_type, family_of, fit
 from skerry.table.predicate.nodes import (
     ALWAYS_FALSE,
     Column,
@@ -33,118 +32,14 @@ from skerry.table.predicate.nodes import (
     conjunction,
     disjunction,
 )
+from skerry.table.predicate.ranges import predicate_of
+from skerry.table.predicate.syntax import Call, Extent, Form, Inside, Name, Syntax, Value, describe_position
+from skerry.table.predicate.typing import Typing
 from skerry.table.rows.schema import field_id, nearest
 from skerry.variant import is_variant
-from skerry.variant.paths import Path
-from skerry.wkb import PLANAR, Box, WkbType, shapes_type
+from skerry.wkb import PLANAR, WkbType, shapes_type
 
-__all__ = [
-    "Call",
-    "Extent",
-    "Form",
-    "Inside",
-    "Name",
-    "Syntax",
-    "Value",
-    "bind",
-    "describe_position",
-    "resolve_column",
-    "resolve_inside",
-]
-
-
-class Form(Enum):
-    """What a `Call` does, except for comparisons (which are an `Operator`)."""
-
-    AND = "AND"
-    OR = "OR"
-    NOT = "NOT"
-    IN = "IN"
-    STARTS_WITH = "LIKE"
-    INTERSECTS_EXTENT = "ST_Intersects_Extent"
-    IS_NULL = "IS NULL"
-    IS_NAN = "IS NAN"
-
-
-@dataclass(frozen=True, slots=True)
-class Name:
-    """A reference to a column.
-
-    Args:
-        parts: Names from the top-level column down.
-        exact: Per part, whether upper and lower case must match (it was quoted).
-        at: Position of its first character in the text, -1 if unknown.
-    """
-
-    parts: tuple[str, ...]
-    exact: tuple[bool, ...]
-    at: int = -1
-
-    def __str__(self) -> str:
-        return ".".join(self.parts)
-
-
-@dataclass(frozen=True, slots=True)
-class Value:
-    """A literal and its position."""
-
-    literal: Literal
-    at: int = -1
-
-
-@dataclass(frozen=True, slots=True)
-class Extent:
-    """The box around a constant shape, and its position."""
-
-    box: Box
-    at: int = -1
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A comparison, test or connective with its arguments and its position."""
-
-    form: Form | Operator
-    arguments: tuple[Syntax, ...]
-    at: int = -1
-
-
-@dataclass(frozen=True, slots=True)
-class Inside:
-    """A value inside of variants.
-
-    Args:
-        column: The column of variants.
-        path: The path of the value.
-        type: The type that it is converted to.
-        at: Position of the first character in the text, -1 if unknown.
-    """
-
-    column: Name
-    path: Path
-    type: pa.DataType
-    at: int = -1
-
-    def __str__(self) -> str:
-        return f"variant_get({self.column}, …)"
-
-
-Syntax: TypeAlias = Name | Value | Call | Inside | Extent
-
-
-def describe_position(text: str, position: int) -> str:
-    """Describe a position in a condition, for the end of a message.
-
-    Args:
-        text: The condition as written, empty if it was not text.
-        position: Index of a character in it, from 0.
-    """
-    if not text:
-        return ""
-    start = max(position - 40, 0)
-    excerpt = text[start : position + 40]
-    before, after = "…" if start else "", "…" if position + 40 < len(text) else ""
-    return f" (character {position + 1} of: {before}{excerpt}{after})"
+__all__ = ["bind", "bind_value", "resolve_column", "resolve_inside"]
 
 
 def bind(syntax: Syntax, schema: pa.Schema, *, text: str = "", ieee: bool = False) -> Predicate:
@@ -168,6 +63,26 @@ def bind(syntax: Syntax, schema: pa.Schema, *, text: str = "", ieee: bool = Fals
             columns.
     """
     return _Binder(schema, text, ieee).condition(syntax, negated=False)
+
+
+def bind_value(syntax: Syntax, schema: pa.Schema, wanted: pa.DataType, *, text: str = "") -> Expression:
+    """Bind a value to the columns of a schema.
+
+    Args:
+        syntax: The value as written.
+        schema: Fields carry `PARQUET:field_id`.
+        wanted: The type that a text or NULL in its place is read as.
+        text: The text that the syntax tree was parsed from, for messages.
+
+    Raises:
+        SchemaError: A column does not exist, or the parts do not fit each other.
+        UnsupportedError: It uses something that is not supported.
+    """
+
+    def resolve(name: Name | Inside) -> Column:
+        return resolve_column(schema, name, text) if isinstance(name, Name) else resolve_inside(schema, name, text)
+
+    return Typing(resolve, text).value(syntax, canonical_type(wanted))
 
 
 def resolve_column(schema: pa.Schema, name: Name, text: str = "") -> Column:
@@ -219,6 +134,9 @@ def _find(fields: list[pa.Field], part: str, exact: bool, name: Name, text: str)
     return alike[0] if alike else None
 
 
+_MOMENTS = frozenset({LiteralKind.DATE, LiteralKind.TIMESTAMP, LiteralKind.INSTANT})
+
+
 class _Binder:
     """Walks the syntax tree, passing negation down so that it ends in the leaves."""
 
@@ -248,9 +166,36 @@ class _Binder:
             if family_of(column.type) is not Family.BOOLEAN:
                 raise SchemaError(f"column {column} is of type {column.type}, not a condition{self._where(syntax.at)}")
             return Comparison(column, Operator.EQ, not negated)
+        if not self._is_plain(syntax):
+            return self._expressed(syntax, negated)
         if isinstance(syntax.form, Operator):
             return self._comparison(syntax, syntax.form, negated)
+        assert isinstance(syntax.form, Form)
         return self._forms[syntax.form](syntax, negated)
+
+    def _is_plain(self, call: Call) -> bool:
+        """Whether it is a connective, or a test of a column alone with literals."""
+        first, *others = call.arguments
+        match call.form:
+            case Form.AND | Form.OR | Form.NOT | Form.INTERSECTS_EXTENT:
+                return True
+            case Operator() if isinstance(first, Value):
+                kinds = {each.literal.kind for each in call.arguments if isinstance(each, Value)}
+                return isinstance(others[0], Name | Inside | Value) and not (len(kinds) == 2 and kinds <= _MOMENTS)
+            case str():
+                return False
+        return (
+            isinstance(first, Name | Inside | Value | Extent)
+            and all(isinstance(each, Value | Extent) for each in others)
+            and (not isinstance(first, Value) or call.form is Form.IS_NULL)
+        )
+
+    def _expressed(self, call: Call, negated: bool) -> Predicate:
+        if self._ieee:
+            for argument in call.arguments[1:]:
+                self._value(argument)
+            raise self._refuse("an expression", call.at)
+        return predicate_of(Typing(self._column, self._text).condition(call), negated=negated)
 
     def _constant(self, value: Value, negated: bool) -> Predicate:
         if value.literal.kind is LiteralKind.NULL:

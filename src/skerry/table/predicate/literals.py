@@ -36,6 +36,7 @@ __all__ = [
     "Fit",
     "Literal",
     "LiteralKind",
+    "canonical_type",
     "family_of",
     "fit",
     "format_literal",
@@ -66,6 +67,7 @@ class LiteralKind(Enum):
     TIME = "a time"
     TIMESTAMP = "a timestamp"
     INSTANT = "a timestamp with time zone"
+    INTERVAL = "an interval"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,8 @@ class Literal:
     Args:
         kind: What it is.
         value: None, bool, Decimal (NaN and infinities included), str, bytes (binary, uuid), or an int: days for dates,
-            nanoseconds since midnight for times, nanoseconds since 1970-01-01 for timestamps (in UTC for instants).
+            nanoseconds since midnight for times, nanoseconds since 1970-01-01 for timestamps (in UTC for instants),
+            months, days and nanoseconds for intervals.
         text: Its spelling, for messages.
     """
 
@@ -135,6 +138,21 @@ _FAMILIES: tuple[tuple[Callable[[pa.DataType], bool], Family], ...] = (
     (lambda t: pa.types.is_timestamp(t) and t.tz is None, Family.TIMESTAMP),
     (pa.types.is_timestamp, Family.INSTANT),
 )
+
+
+def canonical_type(type: pa.DataType) -> pa.DataType:
+    """The type with which values of a column are computed: one for all texts, one for all bytes, UTC for all zones."""
+    match family_of(type):
+        case Family.STRING:
+            return pa.string()
+        case Family.BINARY:
+            return pa.binary()
+        case Family.INSTANT:
+            return pa.timestamp(type.unit, "UTC")
+        case Family.FLOAT if pa.types.is_float16(type):
+            return pa.float32()
+        case _:
+            return type
 
 
 def fit(literal: Literal, type: pa.DataType, column: str, *, round_floats: bool = True) -> Fit:

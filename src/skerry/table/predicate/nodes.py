@@ -12,14 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from enum import Enum
 from typing import Any, TypeAlias
 
-import pyarrow as pa
-
+from skerry.table.predicate.columns import Column, Operator
+from skerry.table.predicate.expressions import Apply, Expression, columns_in
 from skerry.table.predicate.literals import format_literal
-from skerry.variant.getting import name_of_type
-from skerry.variant.paths import Path, normalized_path
 from skerry.wkb import Box
 
 __all__ = [
@@ -29,6 +26,7 @@ __all__ = [
     "Column",
     "Comparison",
     "Constant",
+    "Holds",
     "In",
     "IntersectsExtent",
     "IsMinusZero",
@@ -43,70 +41,6 @@ __all__ = [
     "conjuncts_of",
     "disjunction",
 ]
-
-
-class Operator(Enum):
-    """The six comparisons of a column with a value; the member's value is its SQL spelling."""
-
-    EQ = "="
-    NE = "<>"
-    LT = "<"
-    LE = "<="
-    GT = ">"
-    GE = ">="
-
-    @property
-    def negated(self) -> Operator:
-        """The comparison that is true exactly where this one is false (ignoring nulls)."""
-        return _NEGATED[self]
-
-    @property
-    def flipped(self) -> Operator:
-        """The comparison with exchanged sides: `3 < x` is `x > 3`."""
-        return _FLIPPED[self]
-
-
-_NEGATED = {
-    Operator.EQ: Operator.NE,
-    Operator.NE: Operator.EQ,
-    Operator.LT: Operator.GE,
-    Operator.LE: Operator.GT,
-    Operator.GT: Operator.LE,
-    Operator.GE: Operator.LT,
-}
-_FLIPPED = {
-    Operator.EQ: Operator.EQ,
-    Operator.NE: Operator.NE,
-    Operator.LT: Operator.GT,
-    Operator.LE: Operator.GE,
-    Operator.GT: Operator.LT,
-    Operator.GE: Operator.LE,
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column of the schema, or a field of a struct.
-
-    Args:
-        field_id: The field id, which survives renames.
-        path: Names from the top-level column down.
-        type: Its Arrow type; that of the values for a dictionary-encoded column, `WkbType` for one of shapes.
-        inside: The path of a value inside of variants, None for the column itself. Then `field_id` is that of the
-            column of variants, and `type` the one that the value is converted to.
-    """
-
-    field_id: int
-    path: tuple[str, ...]
-    type: pa.DataType
-    inside: Path | None = None
-
-    def __str__(self) -> str:
-        name = ".".join('"' + name.replace('"', '""') + '"' for name in self.path)
-        if self.inside is None:
-            return name
-        path = normalized_path(self.inside).replace("'", "''")
-        return f"variant_get({name}, '{path}', '{name_of_type(self.type)}')"
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,13 +153,35 @@ class IsMinusZero:
 
 
 @dataclass(frozen=True, slots=True)
+class Holds:
+    """An expression is true. Bounds tell nothing about it; what they can tell is a condition of its own beside it."""
+
+    expression: Expression
+
+    @property
+    def is_selective(self) -> bool:
+        """Whether it compares for equality or with a pattern, which few rows satisfy in general."""
+        return isinstance(self.expression, Apply) and self.expression.function not in (
+            "not",
+            "<>",
+            "<",
+            "<=",
+            ">",
+            ">=",
+        )
+
+    def __str__(self) -> str:
+        return str(self.expression)
+
+
+@dataclass(frozen=True, slots=True)
 class And:
     """Every one of two or more children holds; build it with `conjunction`."""
 
     children: tuple[Predicate, ...]
 
     def __str__(self) -> str:
-        return " AND ".join(f"({child})" if isinstance(child, Or) else str(child) for child in self.children)
+        return " AND ".join(f"({child})" if isinstance(child, Or | Holds) else str(child) for child in self.children)
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,11 +191,11 @@ class Or:
     children: tuple[Predicate, ...]
 
     def __str__(self) -> str:
-        return " OR ".join(str(child) for child in self.children)
+        return " OR ".join(f"({child})" if isinstance(child, Holds) else str(child) for child in self.children)
 
 
 Predicate: TypeAlias = (
-    Constant | Comparison | In | StartsWith | IntersectsExtent | IsNull | IsNaN | IsMinusZero | And | Or
+    Constant | Comparison | In | StartsWith | IntersectsExtent | IsNull | IsNaN | IsMinusZero | Holds | And | Or
 )
 
 ALWAYS_TRUE = Constant(True)
@@ -295,6 +251,8 @@ def _walk_columns(predicate: Predicate) -> Iterator[Column]:
         case And(children) | Or(children):
             for child in children:
                 yield from _walk_columns(child)
+        case Holds(expression):
+            yield from columns_in(expression)
         case Constant():
             return
         case _:

@@ -24,6 +24,7 @@ from skerry.table.predicate.nodes import (
     Column,
     Comparison,
     Constant,
+    Holds,
     In,
     IntersectsExtent,
     IsMinusZero,
@@ -134,6 +135,8 @@ class _Evaluation:
                 return self._join(children, np.logical_and)
             case Or(children):
                 return self._join(children, np.logical_or)
+            case Holds():
+                return Verdict(np.full(self._count, True), np.full(self._count, False))
         known = self._known(predicate.column)
         if known is None:
             return Verdict(np.full(self._count, True), np.full(self._count, False))

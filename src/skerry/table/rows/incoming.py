@@ -20,6 +20,7 @@ from skerry.errors import SchemaError, SkerryError
 from skerry.table.rows.default_arrays import decode_default, repeated
 from skerry.table.rows.nested_arrays import convert_elements, convert_entries
 from skerry.table.rows.schema import NULL_DEFAULT_KEY, WRITE_DEFAULT_KEY, is_list, nearest
+from skerry.table.rows.sources import open_source
 from skerry.table.rows.value_limits import plan_check
 from skerry.table.rows.values import is_uuid
 from skerry.variant import check, is_variant
@@ -38,8 +39,9 @@ def conform(data: Any, schema: pa.Schema, *, keep_dictionaries: bool = False) ->
     """Read data as batches of a table's schema.
 
     Args:
-        data: A PyArrow table, batch, reader, dataset or scanner, or any object with the Arrow C stream or array
-            interface (Polars, pandas, DuckDB, …). It is read as a stream; a batch is split where it is very large.
+        data: A PyArrow table, batch, reader, dataset or scanner, any object with the Arrow C stream or array interface
+            (Polars, pandas, DuckDB, …), or what `open_source` opens: records, columns, the name of a file. It is read
+            as a stream; a batch is split where it is very large.
         schema: The table's schema. Optional columns missing from the data become null or their write default.
         keep_dictionaries: Leave dictionary-encoded top-level columns encoded (with int32 indices), from which Parquet
             writers and sketches profit; the values are converted to the table's type.
@@ -52,7 +54,7 @@ def conform(data: Any, schema: pa.Schema, *, keep_dictionaries: bool = False) ->
         SchemaError: Unknown or duplicate columns (the nearest name is proposed), missing or null required columns,
             types or values that do not fit.
     """
-    reader = open_stream(data)
+    reader = open_stream(data, schema)
     sources = _match(list(reader.schema), list(schema), ())
     fields = list(schema)
     converts: list[_Convert] = []
@@ -67,8 +69,12 @@ def conform(data: Any, schema: pa.Schema, *, keep_dictionaries: bool = False) ->
     return pa.RecordBatchReader.from_batches(result, _batches(reader, sources, converts, result))
 
 
-def open_stream(data: Any) -> pa.RecordBatchReader:
+def open_stream(data: Any, schema: pa.Schema | None = None) -> pa.RecordBatchReader:
     """Open any data as a stream, without conversion: see `conform`.
+
+    Args:
+        data: The data.
+        schema: The types of columns by name, for values that have none of their own.
 
     Raises:
         SchemaError: It has no Arrow interface.
@@ -83,9 +89,12 @@ def open_stream(data: Any) -> pa.RecordBatchReader:
         data = data.scanner()
     if callable(getattr(data, "to_reader", None)):
         return data.to_reader()
+    opened = open_source(data, schema)
+    if opened is not None:
+        return opened
     raise SchemaError(
         f"data of type {type(data).__name__} cannot be read: expected an object with the Arrow C stream interface "
-        "(a PyArrow table, Polars or pandas frame, DuckDB relation, …)"
+        "(a PyArrow table, Polars or pandas frame, DuckDB relation, …), records, or the name of a file"
     )
 
 

@@ -426,11 +426,32 @@ class BatchSketcher:
             SchemaError: A column is missing or of another type.
         """
         for leaf in self._leaves:
-            array = _descend(rows, leaf.path)
-            type_ = array.type.value_type if pa.types.is_dictionary(array.type) else array.type
-            if type_ != leaf.type:
-                raise SchemaError(f"column {leaf.name} is {array.type} in the rows and {leaf.type} in the table")
+            self._update_column(leaf, rows)
+
+    def update_once(self, batches: Sequence[pa.RecordBatch]) -> None:
+        """Add all rows that come for now, column by column.
+
+        A sample needs memory only while values are added: here one at a time, so that files of thousands of columns,
+        and many open files, take little.
+
+        Args:
+            batches: As `update` takes them.
+
+        Raises:
+            SchemaError: A column is missing or of another type.
+        """
+        for leaf in self._leaves:
+            for rows in batches:
+                self._update_column(leaf, rows)
             if leaf.field_id in self.samples:
-                self.samples[leaf.field_id].update(array)
-            if leaf.field_id in self.nan_value_counts:
-                self.nan_value_counts[leaf.field_id] += _count_nans(array)
+                self.samples[leaf.field_id].release()
+
+    def _update_column(self, leaf: Leaf, rows: pa.RecordBatch) -> None:
+        array = _descend(rows, leaf.path)
+        type_ = array.type.value_type if pa.types.is_dictionary(array.type) else array.type
+        if type_ != leaf.type:
+            raise SchemaError(f"column {leaf.name} is {array.type} in the rows and {leaf.type} in the table")
+        if leaf.field_id in self.samples:
+            self.samples[leaf.field_id].update(array)
+        if leaf.field_id in self.nan_value_counts:
+            self.nan_value_counts[leaf.field_id] += _count_nans(array)

@@ -1,38 +1,48 @@
-"""What a process remembers of files that never change: the newest entries, for all threads."""
+"""What a process remembers of files that never change: the entries used last, for all threads."""
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Hashable
 from typing import Generic, TypeVar
 
 __all__ = ["Remembered"]
 
+Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
 
 
-class Remembered(Generic[Value]):
-    """Values by location, up to a number of them.
+class Remembered(Generic[Key, Value]):
+    """Values by key, such as a location, up to a number of them.
 
     Args:
-        limit: How many are kept, the last added ones.
+        limit: How many are kept, those used last.
     """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._lock = threading.Lock()
-        self._values: OrderedDict[str, Value] = OrderedDict()
+        self._values: OrderedDict[Key, Value] = OrderedDict()
 
-    def keep(self, location: str, value: Value) -> Value:
+    def keep(self, key: Key, value: Value) -> Value:
         """Add a value; returns it."""
         with self._lock:
-            self._values[location] = value
-            self._values.move_to_end(location)
+            self._values[key] = value
+            self._values.move_to_end(key)
             while len(self._values) > self._limit:
                 self._values.popitem(last=False)
         return value
 
-    def find(self, location: str) -> Value | None:
-        """The value of a location, if it is known."""
+    def find(self, key: Key) -> Value | None:
+        """The value of a key, if it is known."""
         with self._lock:
-            return self._values.get(location)
+            found = self._values.get(key)
+            if found is not None:
+                self._values.move_to_end(key)
+            return found
+
+    def clear(self) -> None:
+        """Forget all."""
+        with self._lock:
+            self._values.clear()

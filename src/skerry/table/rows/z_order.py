@@ -7,7 +7,7 @@ columns.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,27 +17,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skerry.errors import SchemaError
-from skerry.iceberg.metadata.schema import Schema
-from skerry.iceberg.partitioning.partitions import column_of, source_column
-from skerry.iceberg.partitioning.sorting import sortable
+from skerry.table.rows.sorting import sortable
 
-__all__ = ["ZOrder", "z_order_columns"]
+__all__ = ["ZOrder", "check_z_order"]
 
 _KEY_BITS = 64
 _MAX_BITS = 16
 _MAX_COLUMNS = 8
 
 
-def z_order_columns(schema: Schema, names: Iterable[str]) -> tuple[int, ...]:
-    """The field ids of columns given by name.
+def check_z_order(columns: Sequence[object]) -> None:
+    """Refuse too few or too many columns, and one that is named twice.
 
     Raises:
-        SchemaError: A column is unknown or named twice, or there are too few or too many.
+        SchemaError: It is so.
     """
-    ids = tuple(source_column(schema, name).field_id for name in names)
-    if not 2 <= len(ids) <= _MAX_COLUMNS or len(set(ids)) != len(ids):
-        raise SchemaError(f"Z-order takes 2 to {_MAX_COLUMNS} different columns, found {len(ids)}")
-    return ids
+    if not 2 <= len(columns) <= _MAX_COLUMNS or len(set(columns)) != len(columns):
+        raise SchemaError(f"Z-order takes 2 to {_MAX_COLUMNS} different columns, found {len(columns)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,33 +41,28 @@ class ZOrder:
     """The mapping of values to quantile numbers.
 
     Args:
-        field_ids: The columns.
-        edges: For each, ascending values without nulls: a value's number is the count of edges not above it.
+        edges: For each column, ascending values without nulls: a value's number is the count of edges not above it.
     """
 
-    field_ids: tuple[int, ...]
     edges: tuple[pa.Array, ...]
 
     @classmethod
-    def of(cls, schema: Schema, field_ids: Sequence[int], sample: pa.Table) -> ZOrder:
-        """The order of a table, from a sample of its rows."""
-        most = (1 << _bits(len(field_ids))) - 1
+    def of(cls, sample: Sequence[Any]) -> ZOrder:
+        """The order of a table, from a sample of its rows: the values of each column."""
+        most = (1 << _bits(len(sample))) - 1
         edges = []
-        for field_id in field_ids:
-            column = pc.drop_null(_flat(sortable(column_of(schema, field_id, sample))))
+        for values in sample:
+            column = pc.drop_null(_flat(sortable(values)))
             ordered = column.take(pc.sort_indices(column))
             chosen = np.unique(np.linspace(0, len(ordered) - 1, min(most, len(ordered))).astype(np.int64))
             distinct = ordered.take(pa.array(chosen)).unique() if len(ordered) else ordered
             edges.append(distinct)
-        return cls(tuple(field_ids), tuple(edges))
+        return cls(tuple(edges))
 
-    def keys(self, schema: Schema, rows: pa.Table) -> npt.NDArray[np.uint64]:
+    def keys(self, columns: Sequence[Any]) -> npt.NDArray[np.uint64]:
         """uint64[n] The position of each row along the curve; nulls are less than all values."""
-        columns = [
-            _numbers(_flat(sortable(column_of(schema, field_id, rows))), edges)
-            for field_id, edges in zip(self.field_ids, self.edges, strict=True)
-        ]
-        return _interleave(columns, _bits(len(columns)))
+        numbers = [_numbers(_flat(sortable(column)), edges) for column, edges in zip(columns, self.edges, strict=True)]
+        return _interleave(numbers, _bits(len(numbers)))
 
 
 def _bits(columns: int) -> int:

@@ -1,0 +1,84 @@
+"""Conditions with which indexes help."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skerry.amudai.reading.shard_indexes import SoughtValues
+from skerry.table.predicate import Column, Comparison, In, Operator, Predicate
+from skerry.table.rows.schema import field_id
+
+__all__ = ["ValueCondition", "key_values", "value_conditions"]
+
+_LEAST: Final = 1000
+_ROWS_PER_VALUE: Final = 64
+"""Looking up a value costs about as much as reading so many rows."""
+_PLAIN: Final = (
+    pa.types.is_integer,
+    pa.types.is_boolean,
+    pa.types.is_string,
+    pa.types.is_large_string,
+    pa.types.is_binary,
+    pa.types.is_large_binary,
+)
+"""Values of other types have another form here than in an index."""
+
+
+@dataclass(frozen=True, slots=True)
+class ValueCondition:
+    """A column whose value is one of several.
+
+    Args:
+        field_id: The column.
+        values: The values.
+    """
+
+    field_id: int
+    values: tuple[Any, ...]
+    sought: SoughtValues = field(init=False, repr=False, compare=False)
+    """The values as indexes look them up."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sought", SoughtValues(self.values))
+
+    def is_worth(self, row_count: int) -> bool:
+        """Whether an index of so many rows answers faster than reading them."""
+        return len(self.values) <= max(_LEAST, row_count // _ROWS_PER_VALUE)
+
+
+def value_conditions(conjuncts: Iterable[Predicate]) -> tuple[ValueCondition, ...]:
+    """The conditions with which hash indexes help: equality and IN of top-level columns."""
+    found = []
+    for each in conjuncts:
+        if isinstance(each, Comparison) and each.operator is Operator.EQ:
+            values: tuple[Any, ...] = (each.value,)
+        elif isinstance(each, In) and not each.negated:
+            values = each.values
+        else:
+            continue
+        if _is_plain(each.column):
+            found.append(ValueCondition(each.column.field_id, values))
+    return tuple(found)
+
+
+def key_values(fields: Sequence[pa.Field], columns: Sequence[pa.Array]) -> tuple[ValueCondition, ...]:
+    """The conditions with which hash indexes help to find rows by their keys.
+
+    Args:
+        fields: The table's fields of the key columns.
+        columns: The keys, column by column, of the fields' types; a null is not part of any key.
+    """
+    return tuple(
+        ValueCondition(field_id(field), tuple(pc.unique(values.drop_null()).to_pylist()))
+        for field, values in zip(fields, columns, strict=True)
+        if _is_plain(Column(field_id(field), (field.name,), field.type))
+    )
+
+
+def _is_plain(column: Column) -> bool:
+    return column.inside is None and len(column.path) == 1 and any(is_type(column.type) for is_type in _PLAIN)
