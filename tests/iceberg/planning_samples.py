@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import uuid
 from dataclasses import replace
 
 from skerry.iceberg.manifests.manifest import EntryStatus, FileContent, ManifestContent, ManifestEntry, encode_manifest
@@ -105,8 +106,8 @@ class Snapshot:
         listing = encode_manifest_list(
             self.manifests, format_version=self.version, snapshot_id=2, sequence_number=100, first_row_id=0
         )
-        location = f"{self.root}/metadata/list.avro"
-        self.storage.write(location, listing.data, overwrite=True)
+        location = f"{self.root}/metadata/{uuid.uuid4()}.avro"  # names are not reused
+        self.storage.write(location, listing.data)
         return metadata.Snapshot(snapshot_id=2, timestamp_ms=0, manifest_list=location)
 
     def plan(self, where=None, **options):

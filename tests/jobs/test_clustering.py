@@ -27,11 +27,13 @@ from skerry.iceberg.metadata.types import (
     StringType,
     StructType,
 )
-from skerry.iceberg.partitioning.z_order import ZOrder, _interleave, z_order_columns
+from skerry.iceberg.partitioning.partitions import column_of
+from skerry.iceberg.partitioning.sorting import z_order_columns
 from skerry.iceberg.reading.scan import scan
-from skerry.iceberg.writing import clustering
 from skerry.iceberg.writing.clustering import Clustering, clustered
+from skerry.table.rows import external_sort
 from skerry.table.rows.values import decode_value
+from skerry.table.rows.z_order import ZOrder, _interleave
 
 SCHEMA = Schema(
     NestedField(1, "a", LongType(), required=False),
@@ -79,8 +81,8 @@ ARROW = pa.schema(
 @given(st.lists(ROW, max_size=30), st.lists(ROW, max_size=30))
 def test_numbers_keep_the_order_of_values_and_nulls_come_first(sampled, others):
     sample, rows = (pa.Table.from_pylist(part, ARROW) for part in (sampled, others + sampled))
-    curve = ZOrder.of(SCHEMA, (1, 2, 3, 5, 6, 7), sample)
-    keys = curve.keys(SCHEMA, rows)
+    curve = ZOrder.of([column_of(SCHEMA, number, sample) for number in (1, 2, 3, 5, 6, 7)])
+    keys = curve.keys([column_of(SCHEMA, number, rows) for number in (1, 2, 3, 5, 6, 7)])
     assert len(keys) == len(rows)
     # a row that is nowhere above another one is not behind it
     for left, left_key in zip(rows.to_pylist(), keys.tolist(), strict=True):
@@ -230,12 +232,13 @@ def test_rows_come_in_order_and_tasks_are_picklable(table):
         found.append(pa.Table.from_batches(clustered(order, layout, reader, tasks)))
     assert found[0] == found[1], "spilled or not"
     sample = scan(state, ["x", "word"]).to_arrow()
-    keys = ZOrder.of(layout.iceberg_schema, ids, sample.combine_chunks()).keys(layout.iceberg_schema, found[0])
+    curve = ZOrder.of([sample["x"], sample["word"]])
+    keys = curve.keys([found[0]["x"], found[0]["word"]])
     assert (np.diff(keys.astype(object)) >= 0).all()
 
 
 def test_a_sample_is_enough(table, monkeypatch):
-    monkeypatch.setattr(clustering, "_SAMPLE_ROWS", 50)
+    monkeypatch.setattr(external_sort, "_SAMPLE_ROWS", 50)
     before = content(table)
     table.compact(z_order=["x", "y"])
     assert content(table) == before

@@ -538,6 +538,34 @@ class TableMachine(RuleBasedStateMachine):
         wanted = [row for row in found.to_pylist() if condition.holds(row)]
         assert content_of(some, found.column_names) == content_of(wanted, found.column_names)
 
+    @precondition(lambda self: self.can("index"))
+    @rule(data=st.data(), kind=st.sampled_from(["create", "create", "drop", "index"]))
+    def change_indexes(self, data: st.DataObject, kind: str) -> None:
+        if kind == "create":
+            names = [column.name for column in self.model.version["main"].columns if column.type != pa.float64()]
+            self.table.create_index(data.draw(st.lists(st.sampled_from(names), min_size=1, unique=True), "columns"))
+        elif kind == "index":
+            self.table.index()
+        else:
+            self.table.drop_index([index.column for index in self.table.indexes()][:1])
+
+    @rule(condition=conditions(), data=st.data())
+    def read_some_rows(self, condition: Condition, data: st.DataObject) -> None:
+        """By indexes, where there are any."""
+        branch = data.draw(st.sampled_from(sorted(self.model.version)), "branch")
+        version = self.model.version[branch]
+        scan = self.table.scan(where=condition.sql, ref=branch)
+        check_rows(scan.to_arrow(), version.without(lambda row: not condition.holds(row)))
+
+    @precondition(lambda self: self.can("index"))
+    @rule(word=st.sampled_from(["a", "word", "ключ"]))
+    def search(self, word: str) -> None:
+        version = self.model.version["main"]
+        texts = {column.name for column in version.columns if column.type == pa.string()}
+        for name in sorted(texts):
+            found = self.table.search(name, word)
+            check_rows(found, version.without(lambda row, name=name: row[name] != word))
+
     @rule()
     def read_with_peer(self) -> None:
         found = self.format.read_with_peer(self.table)

@@ -148,6 +148,7 @@ ICEBERG = FormatUnderTest(
             "stage",
             "cherry-pick",
             "add files",
+            "index",
         }
     ),
     read_with_peer=_read_with_pyiceberg,

@@ -17,7 +17,7 @@ from skerry.iceberg.manifests.manifest import EntryStatus, ManifestEntry
 from skerry.iceberg.manifests.manifest_list import ManifestContent
 from skerry.iceberg.manifests.reader import read_manifest
 from skerry.iceberg.manifests.snapshot_manifests import read_manifests
-from skerry.iceberg.manifests.summary import operation_of, summary_of
+from skerry.iceberg.manifests.summary import summary_of
 from skerry.iceberg.metadata.history import ancestors
 from skerry.iceberg.metadata.snapshot import Operation, Snapshot
 from skerry.iceberg.metadata.state import MAIN, TableState
@@ -70,7 +70,7 @@ class CherryPick:
         self._refuse_twice(base, picked, tip)
         if _follows(picked, tip):
             return move_branch(base, self.ref, picked.snapshot_id)
-        operation = operation_of(picked)
+        operation = picked.operation
         if operation is not Operation.APPEND:
             raise ConflictError(
                 f"snapshot {picked.snapshot_id} ({operation.value if operation is not None else 'unknown'}) can only "
@@ -97,7 +97,7 @@ class CherryPick:
             NotFoundError: There is no such snapshot or branch.
         """
         picked = base.snapshot_by_id(self.snapshot_id)
-        if _follows(picked, base.branch(self.ref)) or operation_of(picked) is not Operation.APPEND:
+        if _follows(picked, base.branch(self.ref)) or picked.operation is not Operation.APPEND:
             return picked.snapshot_id, frozenset()
         added = _added_entries(base, picked)
         known = _groups_of(base, picked, added).files

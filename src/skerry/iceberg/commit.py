@@ -23,8 +23,8 @@ from skerry.errors import (
     SkerryError,
     UnsupportedError,
 )
-from skerry.iceberg.catalogs.base import CatalogTable, IcebergCatalog, Identifier, MetadataWrite
-from skerry.iceberg.catalogs.loading import load_state, read_back, state_of
+from skerry.iceberg.catalogs.base import IcebergCatalog, Identifier, MetadataWrite
+from skerry.iceberg.catalogs.loading import load_state, read_back, state_of, table_of
 from skerry.iceberg.manifest_changes import write_manifests
 from skerry.iceberg.manifests.manifest_list import encode_manifest_list, manifest_codec
 from skerry.iceberg.manifests.summary import snapshot_summary, summary_of
@@ -137,13 +137,13 @@ class IcebergTarget:
     Args:
         catalog: The catalog that holds the table.
         identifier: Namespace parts and table name.
-        table_uuid: The expected table; None for any table of that name.
+        known: A state of the expected table. Its metadata is not read again while it is the newest.
     """
 
-    def __init__(self, catalog: IcebergCatalog, identifier: Identifier, table_uuid: uuid.UUID | None = None) -> None:
+    def __init__(self, catalog: IcebergCatalog, identifier: Identifier, known: TableState) -> None:
         self.catalog = catalog
         self.identifier = identifier
-        self._table_uuid = table_uuid
+        self._known = known
 
     def load(self) -> TableState:
         """The newest state.
@@ -153,14 +153,14 @@ class IcebergTarget:
 
         Spec: Iceberg spec, Table Metadata Fields, `table-uuid`.
         """
-        state = load_state(self.catalog, self.identifier)
-        found = state.metadata.table_uuid
-        if self._table_uuid is not None and found != self._table_uuid:
+        state = load_state(self.catalog, self.identifier, self._known)
+        expected, found = self._known.metadata.table_uuid, state.metadata.table_uuid
+        if expected is not None and found != expected:
             raise NotFoundError(
                 f"table {state.name!r} was replaced by another one of that name: "
-                f"expected uuid {self._table_uuid}, found {found}"
+                f"expected uuid {expected}, found {found}"
             )
-        self._table_uuid = found
+        self._known = state
         return state
 
     def stage(self, base: TableState, change: SnapshotChange | MetadataChange, files: OwnedFiles) -> StagedCommit:
@@ -182,7 +182,7 @@ class IcebergTarget:
     def publish(self, staged: StagedCommit) -> TableState:
         """Send the catalog update and classify the outcome: committed, conflict, refused, unknown."""
         base, write = staged.base, staged.metadata_write
-        table = CatalogTable(self.identifier, base.metadata, base.metadata_location, base.config)
+        table = table_of(base, self.identifier)
         try:
             committed = self.catalog.commit_table(table, staged.requirements, staged.updates, write)
         except ConflictError as error:

@@ -91,7 +91,12 @@ class IcebergHandle:
     def _target(self) -> IcebergTarget:
         from skerry.iceberg.commit import IcebergTarget
 
-        return IcebergTarget(self.catalog, self.identifier, self.state.metadata.table_uuid)
+        return IcebergTarget(self.catalog, self.identifier, self._loaded)
+
+    @property
+    def _loaded(self) -> TableState:
+        """The newest state that came from the catalog."""
+        return self.state
 
     @property
     def partition_by(self) -> list[str]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from skerry.iceberg.handle import IcebergHandle
 from skerry.jobs.table import JobTable
-from skerry.table.arguments import Condition
+from skerry.table.arguments import SearchOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,25 +36,7 @@ class IndexedIcebergTable(JobTable):
 
         return indexes(self.handle.state)
 
-    def _search(
-        self,
-        column: str,
-        query: str,
-        columns: Sequence[str] | None,
-        where: Condition | None,
-        limit: int | None,
-        snapshot: int | None,
-        threads: int | None,
-    ) -> pa.Table:
+    def _search(self, options: SearchOptions) -> pa.Table:
         from skerry.iceberg.reading.searching import search
 
-        return search(
-            self.handle.state,
-            column,
-            query,
-            columns=columns,
-            where=where,
-            limit=limit,
-            snapshot=snapshot,
-            threads=threads,
-        )
+        return search(self.handle.state, options)

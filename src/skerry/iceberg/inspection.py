@@ -21,7 +21,7 @@ from skerry.iceberg.jobs.compact_plan import SMALL, CompactRules
 from skerry.iceberg.manifests.manifest import FileContent
 from skerry.iceberg.manifests.manifest_list import ManifestContent, ManifestFile
 from skerry.iceberg.manifests.snapshot_manifests import read_manifests, spec_of
-from skerry.iceberg.manifests.summary import operation_of, summary_of
+from skerry.iceberg.manifests.summary import summary_of
 from skerry.iceberg.metadata.history import ancestors
 from skerry.iceberg.metadata.state import TableState
 from skerry.iceberg.operations.rewrite_manifests import RewriteManifests
@@ -174,7 +174,7 @@ class IcebergInspect(Inspect):
         for found in sorted(
             self._state.metadata.snapshots, key=lambda one: (one.sequence_number or 0, one.timestamp_ms)
         ):
-            operation = operation_of(found)
+            operation = found.operation
             rows.append(
                 (
                     found.timestamp_ms,

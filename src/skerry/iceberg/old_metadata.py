@@ -19,7 +19,7 @@ __all__ = ["delete_old_metadata"]
 
 DELETE_METADATA_PROPERTY = "write.metadata.delete-after-commit.enabled"
 
-_NAMED: Remembered[frozenset[str]] = Remembered(1024)
+_NAMED: Remembered[str, frozenset[str]] = Remembered(1024)
 """Which statistics files metadata files name, of those that this process wrote or read last."""
 
 

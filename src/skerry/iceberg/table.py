@@ -15,12 +15,12 @@ import pyarrow as pa
 from skerry.errors import UnsupportedError
 from skerry.iceberg.handle import IcebergHandle
 from skerry.iceberg.indexed import IndexedIcebergTable
-from skerry.iceberg.manifests.summary import operation_of, summary_of
+from skerry.iceberg.manifests.summary import summary_of
 from skerry.iceberg.metadata.snapshot import Operation, SnapshotRefType
 from skerry.iceberg.statistics.columns import column_freshness, column_statistics
 from skerry.storage import Storage
 from skerry.table.arguments import Condition, Rows, WriteOptions
-from skerry.table.history import MAIN, Ref, Retention, Snapshot, of_batch, of_millis
+from skerry.table.history import MAIN, Ref, Retention, Snapshot, Snapshots, of_batch, of_millis
 from skerry.table.table import TableCatalog
 from skerry.table.updates import SchemaStep, SpecStep
 from skerry.table.work.tasks import Executor, ProgressCallback, ThreadExecutor
@@ -135,7 +135,7 @@ class IcebergTable(IndexedIcebergTable):
 
     def snapshots(self) -> list[Snapshot]:
         found = self._snapshots(self.handle.state.metadata.snapshots)
-        return sorted(found, key=lambda snapshot: (snapshot.sequence_number, snapshot.timestamp))
+        return Snapshots(sorted(found, key=lambda snapshot: (snapshot.sequence_number, snapshot.timestamp)))
 
     def _snapshots(self, snapshots: Iterable[IcebergSnapshot]) -> list[Snapshot]:
         metadata = self.handle.state.metadata
@@ -146,8 +146,8 @@ class IcebergTable(IndexedIcebergTable):
                 parent_id=snapshot.parent_snapshot_id,
                 sequence_number=snapshot.sequence_number or 0,
                 timestamp=of_millis(snapshot.timestamp_ms),
-                operation=(operation_of(snapshot) or Operation.APPEND).value,
-                summary=dict(summary_of(snapshot)),
+                operation=(snapshot.operation or Operation.APPEND).value,
+                summary=summary_of(snapshot),
                 has_statistics=snapshot.snapshot_id in with_statistics,
             )
             for snapshot in snapshots

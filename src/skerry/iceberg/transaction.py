@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from skerry.errors import CommitUnknownError, ConflictError, SkerryError, UnsupportedError
 from skerry.iceberg.catalogs.base import CatalogTable, IcebergCatalog, Identifier, MetadataWrite, TableCommit
-from skerry.iceberg.catalogs.loading import load_state, read_back, state_of
+from skerry.iceberg.catalogs.loading import load_state, read_back, state_of, table_of
 from skerry.iceberg.catalogs.metadata_files import metadata_after
 from skerry.iceberg.commit import IcebergTarget, StagedCommit
 from skerry.iceberg.handle import IcebergHandle
@@ -147,7 +147,7 @@ class _Changes:
         self.origin = self.state = origin
         self.staged: list[StagedCommit] = []
         self._operations: list[Operation[TableState, SnapshotChange | MetadataChange]] = []
-        self._target = IcebergTarget(catalog, identifier, origin.metadata.table_uuid)
+        self._target = IcebergTarget(catalog, identifier, origin)
         self._owned = owned
         self.data_files: OwnedFiles = owned.enter_context(owned_files(origin.storage))
         self.attempt: OwnedFiles = owned.enter_context(owned_files(origin.storage))
@@ -226,7 +226,7 @@ def _publish(catalog: IcebergCatalog, tables: list[_Changes]) -> list[TableState
     steps = [PublishStep(commit.named, table.attempt) for table, commit in zip(tables, commits, strict=True)]
     sent = [
         TableCommit(
-            CatalogTable(table.identifier, table.origin.metadata, table.origin.metadata_location, table.origin.config),
+            table_of(table.origin, table.identifier),
             commit.requirements,
             commit.updates,
             commit.metadata_write,
@@ -377,6 +377,10 @@ class _StagingHandle(IcebergHandle):
             raise _ended()
         self.state = self.changes.stage(operation)
         return self.state
+
+    @property
+    def _loaded(self) -> TableState:
+        return self.changes.origin  # staged states have the location of the metadata that they change
 
     def layout(self, *, ref: str = MAIN, lineage: bool = False) -> FileLayout:
         """The layout of new files, whose folder belongs to the transaction."""

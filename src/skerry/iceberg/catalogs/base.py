@@ -236,8 +236,13 @@ class IcebergCatalog(ABC):
         """Whether there is a table of that name, even if its metadata cannot be read."""
 
     @abstractmethod
-    def load_table(self, identifier: Identifier) -> CatalogTable:
+    def load_table(self, identifier: Identifier, known: CatalogTable | None = None) -> CatalogTable:
         """Load a table's newest state.
+
+        Args:
+            identifier: Namespace parts and table name.
+            known: What was loaded or committed before. Where the catalog still names the same metadata file, which
+                never changes, that is not read again.
 
         Raises:
             FormatError: Its metadata file is corrupt.

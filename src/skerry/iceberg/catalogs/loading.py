@@ -8,7 +8,7 @@ from skerry.iceberg.catalogs.base import CatalogTable, IcebergCatalog, Identifie
 from skerry.iceberg.metadata.state import TableState
 from skerry.storage import Storage, allowed_locations
 
-__all__ = ["load_state", "read_back", "state_of"]
+__all__ = ["load_state", "read_back", "state_of", "table_of"]
 
 _NOT_WRITTEN: Final = "the table is encrypted, and encrypted tables are only read, see docs/encryption.md"
 
@@ -25,8 +25,13 @@ def read_back(catalog: IcebergCatalog, identifier: Identifier) -> TableState:
     return load_state(catalog, identifier)
 
 
-def load_state(catalog: IcebergCatalog, identifier: Identifier) -> TableState:
+def load_state(catalog: IcebergCatalog, identifier: Identifier, known: TableState | None = None) -> TableState:
     """Load a table's newest state.
+
+    Args:
+        catalog: The catalog that holds it.
+        identifier: Namespace parts and table name.
+        known: A state of the same table in the same catalog, whose metadata is not read again if it is the newest.
 
     Raises:
         CatalogLockedError: Another process has locked the catalog's database.
@@ -35,7 +40,7 @@ def load_state(catalog: IcebergCatalog, identifier: Identifier) -> TableState:
         SkerryError: The catalog cannot be reached.
         UnsupportedError: It is of an unknown format version.
     """
-    table = catalog.load_table(identifier)
+    table = catalog.load_table(identifier, None if known is None else table_of(known, identifier))
     storage = catalog.storage_of(table).allowing(allowed_locations(catalog.properties))
     if table.metadata.is_encrypted:
         from skerry.iceberg.encryption.table_keys import TableKeys
@@ -53,3 +58,8 @@ def state_of(table: CatalogTable, storage: Storage) -> TableState:
         storage: Access to its files.
     """
     return TableState(".".join(table.identifier), table.metadata, table.metadata_location, storage, table.config)
+
+
+def table_of(state: TableState, identifier: Identifier) -> CatalogTable:
+    """A state as the catalog's table that it is of."""
+    return CatalogTable(identifier, state.metadata, state.metadata_location, state.config)

@@ -176,7 +176,7 @@ class PyIcebergCatalog(IcebergCatalog):
                 return True
             raise
 
-    def load_table(self, identifier: Identifier) -> CatalogTable:
+    def load_table(self, identifier: Identifier, known: CatalogTable | None = None) -> CatalogTable:
         """Load a table's newest state."""
         with _errors(".".join(identifier)):
             return self._state(identifier, self.inner.load_table(identifier))

@@ -159,7 +159,7 @@ class RestCatalog(IcebergCatalog):
             return False
         return True
 
-    def load_table(self, identifier: Identifier) -> CatalogTable:
+    def load_table(self, identifier: Identifier, known: CatalogTable | None = None) -> CatalogTable:
         """Load a table's newest state."""
         try:
             found = self._server.call("GET", _TABLE, names=self._names(identifier[:-1], identifier[-1]))

@@ -129,9 +129,11 @@ class SqlCatalog(IcebergCatalog):
         """Whether there is a table of that name, even if its metadata cannot be read."""
         return self._tables.has_table(*_key(identifier))
 
-    def load_table(self, identifier: Identifier) -> CatalogTable:
+    def load_table(self, identifier: Identifier, known: CatalogTable | None = None) -> CatalogTable:
         """Load a table's newest state."""
         location = self._tables.metadata_location(*_key(identifier))
+        if known is not None and known.metadata_location == location:
+            return known
         return CatalogTable(identifier, read_metadata(self._storage(), location), location)
 
     def create_table(self, identifier: Identifier, table: NewIcebergTable) -> CatalogTable:

@@ -324,13 +324,9 @@ def open_tables(database: SqlDatabase, catalog: str, *, version: str = "v0", cre
 def _find(database: SqlDatabase) -> bool | None:
     """Whether the tables have a column for the type; None if they do not exist."""
     with database.reading() as connection:
-        for statement, has_types in (
-            ("SELECT iceberg_type FROM iceberg_tables LIMIT 0", True),
-            ("SELECT catalog_name FROM iceberg_tables LIMIT 0", False),
-        ):
+        for column, has_types in (("iceberg_type", True), ("table_namespace", False)):
             with suppress(NotFoundError):
-                connection.rows(statement)
-                connection.rows("SELECT namespace FROM iceberg_namespace_properties LIMIT 0")
+                connection.rows(f"SELECT {column} FROM iceberg_tables, iceberg_namespace_properties LIMIT 0")
                 return has_types
     return None
 

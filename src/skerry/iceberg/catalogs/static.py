@@ -53,14 +53,14 @@ class StaticCatalog(IcebergCatalog):
         folder = self._folder
         return (name(folder if folder is not None else parent(self.location)),)
 
-    def load_table(self, identifier: Identifier) -> CatalogTable:
+    def load_table(self, identifier: Identifier, known: CatalogTable | None = None) -> CatalogTable:
         """The table's state, as its folder shows it."""
         storage = Storage(self.properties)
         location = self.location if self._is_file else newest_metadata_file(storage, self.location)
         if location is None:
             raise NotFoundError(
                 "no table is here: expected a folder with metadata/….metadata.json (Iceberg) or schema/schema-0 "
-                "(Paimon), or a metadata file",
+                "(Paimon), a metadata file, a Parquet file or a shard",
                 location=redact(self.location),
             )
         metadata = read_metadata(storage, location)

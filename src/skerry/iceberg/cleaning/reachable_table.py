@@ -14,7 +14,7 @@ from skerry.iceberg.handle import IcebergHandle
 from skerry.iceberg.metadata.stray_metadata import StrayMetadata, possible_states, read_stray, read_table_metadata
 from skerry.iceberg.metadata.table_metadata import TableMetadata
 from skerry.storage import Storage, file_key, join, name, parent
-from skerry.table.indexes.registry import index_files
+from skerry.table.indexes.registry import index_files, piece_names
 from skerry.table.reachability import FileKey, TableKind
 from skerry.table.work.tasks import Executor, FileTask
 
@@ -118,7 +118,7 @@ class ReachableIcebergTable:
         found = {key: file.location for key, file in self._reader.live(manifests).items()}
         found |= {key: file.location for key, file in lists.items()}
         found |= {key: manifest.manifest_path for key, manifest in manifests.items()}
-        indexes = index_files(self.storage, metadata.location, metadata.properties, found.keys())
+        indexes = index_files(self.storage, metadata.location, piece_names(metadata.properties), found.keys())
         found |= {file_key(location): location for location in [*indexes]}
         return found | {file_key(file.location): file.location for _, file in statistics_files(metadata)}
 

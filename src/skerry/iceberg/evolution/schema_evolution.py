@@ -30,13 +30,14 @@ from skerry.iceberg.metadata.types import DateType, NestedField, children_of
 from skerry.iceberg.operations import MetadataChange
 from skerry.iceberg.partitioning.transforms import result_type
 from skerry.iceberg.writing.file_writers import check_columns
+from skerry.table.indexes.definitions import INDEX_PREFIX
 from skerry.table.rows.schema import leaves
 from skerry.table.statistics.column_statistics import COLUMNS_PROPERTY, ColumnRule, SketchPolicy
 
 __all__ = ["NAME_MAPPING_PROPERTY", "ChangeSchema", "SchemaStep", "name_mapping"]
 
 NAME_MAPPING_PROPERTY = "schema.name-mapping.default"
-_COLUMN_PREFIXES = ("write.metadata.metrics.column.", "write.parquet.bloom-filter-enabled.column.")
+_COLUMN_PREFIXES = ("write.metadata.metrics.column.", "write.parquet.bloom-filter-enabled.column.", INDEX_PREFIX)
 
 SchemaStep = Callable[[SchemaDraft], None]
 """One change of a draft."""

@@ -23,8 +23,7 @@ from skerry.iceberg.metadata.snapshot import Snapshot
 from skerry.iceberg.metadata.sort_order import UNSORTED_SORT_ORDER, UNSORTED_SORT_ORDER_ID, SortOrder
 from skerry.iceberg.metadata.state import MAIN, TableState
 from skerry.iceberg.operations import RewriteFiles
-from skerry.iceberg.partitioning.sorting import sort_order
-from skerry.iceberg.partitioning.z_order import z_order_columns
+from skerry.iceberg.partitioning.sorting import sort_order, z_order_columns
 from skerry.iceberg.planning.live_files import live_data_files, needless_deletes
 from skerry.iceberg.reading.scan import scan
 from skerry.iceberg.writing.clustering import Clustering, clustered

@@ -45,7 +45,7 @@ class IcebergConnector:
 
     def pieces(self, scan: Scan) -> Sequence[Any]:
         """The pieces that tasks read."""
-        return scan.plan(split=True)
+        return scan.plan(split=True, indexed=True)
 
     def begin_write(self, publication: Publication) -> TableWrite:
         """Begin a write."""

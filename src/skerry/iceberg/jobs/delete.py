@@ -105,7 +105,7 @@ def _replace(
     looked = scan(state, [POSITION], where, ref=request.ref, threads=1)
     reader = looked.row_reader()
     by_file: dict[str, list[FileScanTask]] = {}
-    for task in looked.plan():
+    for task in looked.plan(indexed=True):
         by_file.setdefault(task.data_file.location, []).append(task)
     whole = {location: tasks[0] for location, tasks in by_file.items() if all(task.matches_all for task in tasks)}
     open_ = [task for location, tasks in by_file.items() if location not in whole for task in tasks]

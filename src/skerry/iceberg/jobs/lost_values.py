@@ -3,36 +3,46 @@
 Deleting a row changes a group's samples only if a hash of the row is in the sample and no other row of the group has
 it. So only the parts of files that lose rows are read, once, and few of their values are hashed: those of the deleted
 rows, and as many of the others as it takes to find the same hashes. If a hash is not found, its column is searched in
-the rest of the group. The result is exact.
+the rest of the group. Where few rows of an indexed table go, they alone are read first, page by page, and the indexes
+say where else their values are. The result is exact.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from skerry.iceberg.jobs.rewrite import FileChange
 from skerry.iceberg.jobs.sketch_files import POSITION, SketchTask, sample_again, samples_to_follow, sketch_file
 from skerry.iceberg.metadata.state import TableState
 from skerry.iceberg.reading.scan import scan
+from skerry.table.files.evolution import top_level
 from skerry.table.files.row_reader import RowReader
 from skerry.table.files.scan_task import FileScanTask
-from skerry.table.rows.schema import Leaf, leaves
+from skerry.table.indexes.definitions import PIECES_PROPERTY, IndexKind
+from skerry.table.rows.schema import Leaf, empty_batch, leaves
 from skerry.table.statistics.file_groups import FileGroup, SketchedFile, ThinnedGroup, key_of
 from skerry.table.statistics.group_samples import GroupSamples
 from skerry.table.statistics.sketching import BatchSketcher
 from skerry.table.work.tasks import Executor
 
+if TYPE_CHECKING:
+    from skerry.table.indexes.conditions import ValueCondition
+    from skerry.table.indexes.finding import TableIndexes
+
 __all__ = ["subtract_deleted"]
 
 _WORTH = 4
 """If more than one of this many rows is deleted, sampling the group again costs no more."""
+_APART = 64
+"""Deleted rows are read alone if there is at most one among this many: in indexed tables, whose pages are small."""
 _HELD_BYTES = 128 << 20
 _NONE: npt.NDArray[np.uint64] = np.empty(0, np.uint64)
 _NO_ROWS: npt.NDArray[np.int64] = np.empty(0, np.int64)
@@ -133,12 +143,14 @@ class _LookTask:
         reader: Reads its columns and, as the last one, `_pos`.
         gone: int64[n], positions of the deleted rows.
         held: By field id, the hashes in the samples of the file's group.
+        indexed: Field ids of the columns that have an index.
     """
 
     file: FileScanTask
     reader: RowReader
     gone: _Positions
     held: Mapping[int, _Hashes]
+    indexed: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,11 +161,13 @@ class _Looked:
         suspects: By field id, hashes of the group's samples that deleted rows have.
         found: By field id, those of them that remaining rows of the file have.
         is_all: Whether all rows of the file were searched for all of them.
+        values: By field id, the values of the deleted rows, for columns that have an index.
     """
 
     suspects: Mapping[int, _Hashes]
     found: Mapping[int, _Hashes]
     is_all: bool
+    values: Mapping[int, pa.Array] = field(default_factory=dict)
 
 
 def _common(held: npt.NDArray[np.uint64], hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
@@ -162,6 +176,22 @@ def _common(held: npt.NDArray[np.uint64], hashes: npt.NDArray[np.uint64]) -> npt
 
 
 def _look(task: _LookTask) -> _Looked:
+    if task.indexed and _APART * len(task.gone) <= task.file.data_file.record_count:
+        return _look_at_rows(task)
+    return _look_around(task)
+
+
+def _look_at_rows(task: _LookTask) -> _Looked:
+    """Read the deleted rows of a file, and no others."""
+    schema = task.reader.schema
+    going = pa.concat_batches([empty_batch(schema), *task.reader.batches([replace(task.file, rows=task.gone)])])
+    suspects = {number: _common(held, _hashes_of(going, schema, number)) for number, held in task.held.items()}
+    places = top_level(schema)
+    values = {number: pc.unique(going.column(places[number])) for number in task.indexed if number in places}
+    return _Looked(suspects, dict.fromkeys(task.held, _NONE), is_all=False, values=values)
+
+
+def _look_around(task: _LookTask) -> _Looked:
     """Read the parts of a file that lose rows, in chunks that fit in memory."""
     suspects = dict.fromkeys(task.held, _NONE)
     found = dict(suspects)
@@ -242,7 +272,7 @@ class _SearchTask:
 def _search(task: _SearchTask) -> _Hashes:
     """The hashes that no row has."""
     left = task.hashes
-    if task.gone is None and not task.file.deletes:
+    if task.gone is None and not task.file.deletes and task.file.rows is None:
         found = sketch_file(SketchTask(task.file, task.reader, (task.field_id,))).samples[task.field_id]
         return np.setdiff1d(left, found.hashes, assume_unique=True)
     for batch in task.reader.batches([task.file]):
@@ -287,7 +317,7 @@ class _Search:
             held = {leaf.field_id: groups.columns[leaf.field_id].group(row).hashes for leaf in self.columns}
             for key in keys:
                 change = self.changes[key]
-                tasks[key] = _LookTask(_whole(change.whole), reader, change.matches.positions, held)
+                tasks[key] = _LookTask(change.whole, reader, change.matches.positions, held, self._indexed)
         return dict(zip(tasks, self.executor.map(_look, list(tasks.values())), strict=True))
 
     def missing(self, group: FileGroup, looked: Mapping[int, _Looked]) -> dict[int, _Hashes]:
@@ -302,25 +332,64 @@ class _Search:
             suspects = functools.reduce(np.union1d, (seen.suspects[field_id] for seen in looked.values()))
             found = functools.reduce(np.union1d, (seen.found[field_id] for seen in looked.values()))
             left[field_id] = np.setdiff1d(suspects, found, assume_unique=True)
+        values = self._values_of(list(looked.values()))
         for key in [*looked, *(group.files.keys() - looked.keys())]:
             seen = looked.get(key)
             tasks = []
             for column in self.columns:
                 known = seen.suspects[column.field_id] if seen is not None and seen.is_all else _NONE
                 hashes = np.setdiff1d(left[column.field_id], known, assume_unique=True)
-                if len(hashes):
-                    tasks.append(self._task(key, column, hashes))
+                task = self._task(key, column, hashes, values.get(column.field_id)) if len(hashes) else None
+                if task is not None:
+                    tasks.append(task)
             for task, absent in zip(tasks, self.executor.map(_search, tasks), strict=True):
                 here = np.setdiff1d(task.hashes, absent, assume_unique=True)
                 left[task.field_id] = np.setdiff1d(left[task.field_id], here, assume_unique=True)
         return left
 
-    def _task(self, key: int, column: Leaf, hashes: _Hashes) -> _SearchTask:
+    def _task(self, key: int, column: Leaf, hashes: _Hashes, values: ValueCondition | None) -> _SearchTask | None:
+        """The search of a file; None if an index shows that it has none of the values but in rows that go."""
         change = self.changes.get(key)
         reader = self._reader([column], with_positions=change is not None)
         file = self._files[key] if change is None else change.whole
         gone = None if change is None else change.matches.positions
-        return _SearchTask(_whole(file), reader, column.field_id, gone, hashes)
+        if values is not None:
+            rows = self._indexes.rows_of_values(file.data_file, [values])
+            if rows is not None and gone is not None:
+                rows = np.setdiff1d(rows, gone, assume_unique=True)
+            if rows is not None and not len(rows):
+                return None
+            file = replace(file, rows=rows)
+        return _SearchTask(file, reader, column.field_id, gone, hashes)
+
+    def _values_of(self, looked: Sequence[_Looked]) -> dict[int, ValueCondition]:
+        """The values of deleted rows by field id, of the indexed columns of which all are known."""
+        known = functools.reduce(frozenset.__and__, (frozenset(seen.values) for seen in looked))
+        if not known:
+            return {}
+        from skerry.table.indexes.conditions import key_values  # imports shards, which few tables need
+
+        places = top_level(self.state.schema)
+        fields = [self.state.schema.field(places[number]) for number in sorted(known)]
+        columns = [pa.concat_arrays([seen.values[number] for seen in looked]) for number in sorted(known)]
+        return {each.field_id: each for each in key_values(fields, columns)}
+
+    @functools.cached_property
+    def _indexed(self) -> frozenset[int]:
+        """Field ids of the columns with hash indexes."""
+        if PIECES_PROPERTY not in self.state.properties:
+            return frozenset()
+        from skerry.table.indexes.publishing import wanted_indexes
+
+        wanted = wanted_indexes(self.state.schema, self.state.properties)
+        return frozenset(each.field_id for each in wanted if each.kind is IndexKind.HASH)
+
+    @functools.cached_property
+    def _indexes(self) -> TableIndexes:
+        from skerry.table.indexes.finding import TableIndexes
+        from skerry.table.indexes.registry import piece_names
+
+        return TableIndexes(self.state.storage, self.state.metadata.location, piece_names(self.state.properties))
 
     def _reader(self, columns: Sequence[Leaf], *, with_positions: bool) -> RowReader:
         names = [leaf.name for leaf in columns]
@@ -331,7 +400,3 @@ class _Search:
     def _files(self) -> dict[int, FileScanTask]:
         """All files of the branch, by key of their location."""
         return {key_of(task.data_file.location): task for task in scan(self.state, ref=self.ref).plan()}
-
-
-def _whole(task: FileScanTask) -> FileScanTask:
-    return replace(task, start_byte=0, end_byte=None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +24,9 @@ from skerry.iceberg.reading.scan import Scan, scan
 from skerry.iceberg.writing.table_writers import write_batches
 from skerry.table.arguments import Rows
 from skerry.table.files.scan_task import FileScanTask
+from skerry.table.indexes.definitions import PIECES_PROPERTY
 from skerry.table.merging import (
+    MAX_RANGES,
     MergeClauses,
     MergeRules,
     MergeSource,
@@ -36,6 +39,9 @@ from skerry.table.merging.rules import RowNumbers
 from skerry.table.predicate import Predicate, disjunction
 from skerry.table.rows.incoming import open_stream
 from skerry.table.summaries import RowChangeSummary
+
+if TYPE_CHECKING:
+    from skerry.table.indexes.conditions import ValueCondition
 
 __all__ = ["merge", "upsert"]
 
@@ -149,21 +155,33 @@ class _Attempt:
 
     # ---- finding ----
 
-    def _predicate(self, **options: int) -> Predicate:
+    def _predicate(self, max_ranges: int = MAX_RANGES) -> Predicate:
         """A predicate that is true for all rows of the table that the merge may change."""
-        schema = self._state.schema
+        fields, values = self._keys()
+        keys = key_predicate(fields, values, max_ranges=max_ranges)
+        return disjunction([keys, self._rules.by_source_predicate()]) if self._rules.has_by_source else keys
+
+    def _keys(self) -> tuple[list[pa.Field], list[pa.Array]]:
+        """The key columns of the table, and the keys of the source without those that have a null."""
         keyed = self._source.index.first >= 0
         rows = self._source.rows if keyed.all() else self._source.rows.filter(pa.array(keyed))
-        fields = [schema.field(name) for name in self._source.on]
-        keys = key_predicate(fields, [rows.column(name).combine_chunks() for name in self._source.on], **options)
-        return disjunction([keys, self._rules.by_source_predicate()]) if self._rules.has_by_source else keys
+        fields = [self._state.schema.field(name) for name in self._source.on]
+        return fields, [rows.column(field.name).combine_chunks() for field in fields]
+
+    def _sought(self) -> tuple[ValueCondition, ...]:
+        """The keys as indexes look them up; none if there are no indexes, or if rows without a key change as well."""
+        if PIECES_PROPERTY not in self._state.properties or self._rules.has_by_source:
+            return ()
+        from skerry.table.indexes.conditions import key_values  # imports shards, which few tables need
+
+        return key_values(*self._keys())
 
     def _match(self, filter_: Predicate) -> list[tuple[FileScanTask, TaskMatches]]:
         """Match the rows of all files that may contain a key. Files are pruned by many ranges of keys, rows by one."""
         with_row_ids = self._layout.lineage and not self._rules.kept_columns
         columns = dict.fromkeys([*self._source.on, *self._rules.condition_columns, POSITION])
         reader = self._scan([*columns, *([ROW_ID] if with_row_ids else [])], self._predicate(max_ranges=1)).row_reader()
-        tasks = list(self._scan(list(self._source.on), filter_).plan())
+        tasks = list(self._scan(list(self._source.on), filter_).plan(indexed=True, keys=self._sought()))
         matcher = Matcher(reader, self._source, self._rules, with_row_ids)
         found = []
         rows = 0
@@ -211,7 +229,7 @@ class _Attempt:
         for task, part in found:
             matches = part.matches.where(self._rules.updates[part.matches.actions])
             if len(matches):
-                tasks.append((replace(task, matches_all=True), matches))
+                tasks.append((replace(task, matches_all=True, rows=matches.positions), matches))
         columns = [*self._rules.kept_columns, POSITION, *([ROW_ID] if self._layout.lineage else [])]
         reader = scan(self._state, columns, ref=self._request.ref, threads=1).row_reader()
         rows = 0

@@ -16,7 +16,7 @@ from skerry.iceberg.cleaning.reachability import (
 )
 from skerry.iceberg.handle import IcebergHandle
 from skerry.storage import file_key, is_within
-from skerry.table.indexes.registry import index_files
+from skerry.table.indexes.registry import index_files, piece_names
 from skerry.table.owned_files import after_publish
 from skerry.table.reachability import FileKey
 from skerry.table.work.tasks import Executor, ThreadExecutor
@@ -58,7 +58,7 @@ def purge(
     files = reader.live(manifests) | manifest_files(manifests) | lists | statistics
     locations = {key: file.location for key, file in files.items()}
     locations |= {file_key(location): location for location in metadata_files(state)}
-    indexes = [*index_files(state.storage, state.metadata.location, state.properties, locations.keys())]
+    indexes = [*index_files(state.storage, state.metadata.location, piece_names(state.properties), locations.keys())]
     locations |= {file_key(location): location for location in indexes}
     inside = [
         location

@@ -41,7 +41,7 @@ class Matches:
 
     @classmethod
     def to_delete(cls, positions: RowNumbers) -> Matches:
-        """The number of deleted rows."""
+        """Rows to be deleted, which match no row of a source."""
         count = len(positions)
         return cls(positions, np.full(count, -1, np.int64), np.full(count, DELETE, np.int16))
 
@@ -95,8 +95,8 @@ class FileChange:
 
     @property
     def whole(self) -> FileScanTask:
-        """The number of live rows of the file."""
-        return replace(self.tasks[0], matches_all=True, start_byte=0, end_byte=None)
+        """The task that reads all live rows of the file."""
+        return replace(self.tasks[0], matches_all=True, start_byte=0, end_byte=None, rows=None)
 
 
 UpdateRows: TypeAlias = Callable[[RowNumbers, pa.RecordBatch, Actions], pa.RecordBatch]

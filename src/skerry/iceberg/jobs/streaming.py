@@ -16,7 +16,7 @@ import pyarrow as pa
 from skerry.errors import FormatError, NotFoundError, UnsupportedError
 from skerry.iceberg.encryption.table_keys import KnownKeys
 from skerry.iceberg.handle import IcebergHandle
-from skerry.iceberg.manifests.summary import operation_of, summary_of
+from skerry.iceberg.manifests.summary import summary_of
 from skerry.iceberg.metadata.history import ancestors
 from skerry.iceberg.metadata.snapshot import Operation, Snapshot
 from skerry.iceberg.metadata.state import TableState
@@ -263,7 +263,7 @@ class StreamSource:
     def _of_commit(
         self, state: TableState, snapshot: Snapshot, parent: Snapshot | None, ordinal: int
     ) -> list[StreamTask]:
-        operation = operation_of(snapshot) or Operation.APPEND
+        operation = snapshot.operation or Operation.APPEND
         if operation is not Operation.APPEND and not self.choice.changes:
             if self.choice.skip_changes:
                 return []
@@ -326,4 +326,4 @@ def _uuid(state: TableState) -> str:
 
 def _is_rewrite(snapshot: Snapshot) -> bool:
     """Whether a snapshot has the same rows as its parent."""
-    return operation_of(snapshot) is Operation.REPLACE
+    return snapshot.operation is Operation.REPLACE

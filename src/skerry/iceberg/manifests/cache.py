@@ -13,8 +13,12 @@ import pyarrow as pa
 
 from skerry.iceberg.manifests.manifest_list import ManifestContent, ManifestFile
 from skerry.iceberg.manifests.reader import read_manifest
+from skerry.iceberg.manifests.snapshot_manifests import read_manifests
+from skerry.iceberg.metadata.snapshot import Snapshot
 from skerry.storage import Storage
 from skerry.table.work.batch_cache import BatchCache, version_of
+from skerry.table.work.batch_folder import BatchFolder
+from skerry.table.work.remembered import Remembered
 
 __all__ = ["METRIC_COLUMNS", "ManifestCache", "shared_cache"]
 
@@ -49,8 +53,36 @@ _VERSION = 1
 """Must be raised when the same manifest decodes to something else."""
 
 
+_LISTS_KEPT = 32
+_KEPT_MANIFESTS = 1 << 12
+"""Longer manifest lists are not kept: they are objects, and take more memory than manifests."""
+
+
 class ManifestCache(BatchCache):
-    """Reads manifests for planning, each at most once within the size limits."""
+    """Reads manifests for planning, each at most once within the size limits; and the lists of recent snapshots."""
+
+    def __init__(self, memory_bytes: int, folder: BatchFolder | None = None) -> None:
+        super().__init__(memory_bytes, folder)
+        self._lists: Remembered[tuple[object, ...], tuple[ManifestFile, ...]] = Remembered(_LISTS_KEPT)
+
+    def clear(self) -> None:
+        """Clear the memory."""
+        super().clear()
+        self._lists.clear()
+
+    def manifests(self, storage: Storage, snapshot: Snapshot) -> Sequence[ManifestFile]:
+        """The manifests of a snapshot; see `skerry.iceberg.manifests.snapshot_manifests.read_manifests`."""
+        location = snapshot.manifest_list
+        if location is None or snapshot.key_id is not None or not self.memory_bytes:
+            return read_manifests(storage, snapshot)
+        version = version_of(storage, location)
+        key = location, storage.identity(location), storage.base, version
+        known = self._lists.find(key)
+        if known is not None:
+            return known
+        found = tuple(read_manifests(storage, snapshot))
+        is_kept = version is not None and len(found) <= _KEPT_MANIFESTS
+        return self._lists.keep(key, found) if is_kept else found
 
     def read(self, storage: Storage, manifest: ManifestFile, columns: Sequence[str]) -> pa.RecordBatch:
         """The columns of a manifest's entries, deleted ones included; see `skerry.iceberg.manifests.reader.Manifest`.

@@ -6,7 +6,7 @@ Spec: Iceberg spec, Snapshots, Optional Snapshot Summary Fields.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from skerry._version import __version__
 from skerry.errors import SchemaError
@@ -16,7 +16,7 @@ from skerry.table.rows.schema import nearest
 if TYPE_CHECKING:
     from skerry.iceberg.manifests.manifest import ManifestEntry
 
-__all__ = ["ENGINE_NAME", "ENGINE_VERSION", "operation_of", "snapshot_summary", "summary_of"]
+__all__ = ["ENGINE_NAME", "ENGINE_VERSION", "snapshot_summary", "summary_of"]
 
 ENGINE_NAME = "engine-name"
 ENGINE_VERSION = "engine-version"
@@ -32,21 +32,18 @@ _TOTALS = (
 """Total, what raises it, what lowers it."""
 
 
-def operation_of(snapshot: Snapshot) -> Operation | None:
-    """The operation of a snapshot; None if it is not recorded, as in old tables of version 1."""
-    return snapshot.operation
-
-
-def summary_of(snapshot: Snapshot) -> Mapping[str, str]:
+def summary_of(snapshot: Snapshot) -> dict[str, str]:
     """The entries of a snapshot's summary besides its operation; empty if it has no summary.
 
     Values are texts, as the specification has them, even where a writer has left out the quotes.
     """
     if snapshot.summary is None:
         return {}
-    found = {key: value if isinstance(value, str) else str(value) for key, value in snapshot.summary.items()}
+    found = {**snapshot.summary}
     found.pop("operation", None)
-    return found
+    if {*map(type, found.values())} <= {str}:  # nearly always
+        return cast("dict[str, str]", found)
+    return {key: str(value) for key, value in found.items()}
 
 
 def snapshot_summary(

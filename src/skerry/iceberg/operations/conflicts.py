@@ -26,7 +26,6 @@ from skerry.iceberg.manifests.manifest import EntryStatus, FileContent, Manifest
 from skerry.iceberg.manifests.manifest_list import ManifestContent, ManifestFile
 from skerry.iceberg.manifests.reader import partition_tuples, read_manifest
 from skerry.iceberg.manifests.snapshot_manifests import read_manifests, spec_of
-from skerry.iceberg.manifests.summary import operation_of
 from skerry.iceberg.metadata.history import ancestors
 from skerry.iceberg.metadata.snapshot import Operation, Snapshot
 from skerry.iceberg.metadata.state import TableState
@@ -108,7 +107,7 @@ class Conflicts:
         for snapshot in ancestors(self._base.metadata, self._tip):
             if snapshot.snapshot_id == self._starting_snapshot_id:
                 return False
-            if operation_of(snapshot) not in (Operation.APPEND, Operation.REPLACE):
+            if snapshot.operation not in (Operation.APPEND, Operation.REPLACE):
                 return True
         return self._starting_snapshot_id is not None
 
@@ -129,7 +128,7 @@ class Conflicts:
             return
         wanted = pa.array(sorted(locations), pa.string())
         for snapshot, file in self._added_manifests(ManifestContent.DATA):
-            if file.deleted_files_count == 0 or (unless_rows_deleted and operation_of(snapshot) is Operation.DELETE):
+            if file.deleted_files_count == 0 or (unless_rows_deleted and snapshot.operation is Operation.DELETE):
                 continue
             entries = self._read(file, "status", "snapshot_id", "file_path")
             gone = entries.filter(_of_snapshot(entries, EntryStatus.DELETED, snapshot)).column("file_path")
@@ -167,7 +166,7 @@ class Conflicts:
             return
         partitions = functools.cache(lambda: self._partitions_of(of))
         for snapshot, entry, may_match in self._added_deletes(conflict_filter):
-            if not may_match or operation_of(snapshot) is Operation.REPLACE:
+            if not may_match or snapshot.operation is Operation.REPLACE:
                 continue
             if entry.content is FileContent.EQUALITY_DELETES and not by_keys:
                 continue
@@ -188,7 +187,7 @@ class Conflicts:
         """
         columns = ("status", "snapshot_id", "file_path", "partition", "record_count", *METRIC_COLUMNS)
         for snapshot, file in self._added_manifests(ManifestContent.DATA):
-            if file.added_files_count == 0 or operation_of(snapshot) is Operation.REPLACE:
+            if file.added_files_count == 0 or snapshot.operation is Operation.REPLACE:
                 continue
             entries = self._read(file, *columns)
             entries = entries.filter(_of_snapshot(entries, EntryStatus.ADDED, snapshot))

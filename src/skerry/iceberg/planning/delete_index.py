@@ -8,6 +8,7 @@ Spec: Iceberg spec, Scan Planning: rules for deletion vectors, position deletes 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -28,7 +29,7 @@ from skerry.iceberg.partitioning.partitions import number_tuples
 from skerry.iceberg.planning.key_ranges import KeyRanges, equality_columns, join_metrics
 from skerry.iceberg.planning.metrics import column_metrics
 
-__all__ = ["DELETE_COLUMNS", "Assignment", "DeleteIndex"]
+__all__ = ["DELETE_COLUMNS", "Assignment", "DeleteIndex", "no_deletes"]
 
 DELETE_COLUMNS = (
     "status",
@@ -262,6 +263,12 @@ class DeleteIndex:
             if is_unpartitioned(batch.spec):
                 groups[batch.column("content") == FileContent.EQUALITY_DELETES] = _GLOBAL
         return np.concatenate(of_files), np.concatenate(of_deletes)
+
+
+@functools.cache
+def no_deletes() -> DeleteIndex:
+    """The index of a snapshot without delete files."""
+    return DeleteIndex((), Schema())
 
 
 _GLOBAL = -2

@@ -38,6 +38,7 @@ from skerry.table.predicate import (
     Column,
     Comparison,
     Constant,
+    Holds,
     In,
     IsMinusZero,
     IsNaN,
@@ -93,6 +94,8 @@ def expression_of(predicate: Predicate, schema: Schema, is_known: Callable[[int]
             case Or(children):
                 parts = [convert(child) for child in children]
                 return True if True in parts else _joined("or", parts)
+            case Holds():
+                return True
             case _:
                 try:
                     return _leaf(node, *_column(node.column, schema, is_known))

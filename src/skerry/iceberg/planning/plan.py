@@ -22,12 +22,11 @@ from skerry.errors import FormatError
 from skerry.iceberg.manifests.cache import METRIC_COLUMNS, ManifestCache, shared_cache
 from skerry.iceberg.manifests.file_batch import FileBatch
 from skerry.iceberg.manifests.manifest_list import ManifestContent, ManifestFile
-from skerry.iceberg.manifests.snapshot_manifests import read_manifests
 from skerry.iceberg.metadata.partition_spec import PartitionSpec
 from skerry.iceberg.metadata.schema import Schema
 from skerry.iceberg.metadata.snapshot import Snapshot
 from skerry.iceberg.partitioning.projection import project
-from skerry.iceberg.planning.delete_index import DELETE_COLUMNS, Assignment, DeleteIndex
+from skerry.iceberg.planning.delete_index import DELETE_COLUMNS, Assignment, DeleteIndex, no_deletes
 from skerry.iceberg.planning.file_pruning import (
     FILE_COLUMNS,
     STEPS,
@@ -92,17 +91,18 @@ class ScanPlanner:
             UnsupportedError: Files are encrypted.
         """
         if snapshot is None:
-            deletes = DeleteIndex((), self.schema)
+            deletes = no_deletes()
             return ScanPlan(PlannedFiles((), deletes.files, deletes.assign(()), self.defaults), ())
         named = snapshot.manifests or () if snapshot.manifest_list is None else (snapshot.manifest_list,)
         self.check_locations(pa.array(named, pa.string()))
-        manifests = [file for file in read_manifests(self.storage, snapshot) if file.has_live_files]
+        manifests = [file for file in self.cache.manifests(self.storage, snapshot) if file.has_live_files]
         kept, dropped = self._prune_manifests(manifests)
         self.check_locations(pa.array([manifest.manifest_path for manifest in kept], pa.string()))
         data = [manifest for manifest in kept if manifest.content is ManifestContent.DATA]
         with WorkPool(self.threads, "plan", is_local=all(map(is_local, named))) as pool:
             young = _young_enough(kept, data)
-            deletes = DeleteIndex(list(read_ahead(pool, self._read_deletes, young, _weight, _AHEAD_BYTES)), self.schema)
+            old = list(read_ahead(pool, self._read_deletes, young, _weight, _AHEAD_BYTES))
+            deletes = DeleteIndex(old, self.schema) if old else no_deletes()
             parts = self._prune_files(pool, data, FilePruner(self.schema, self.conjuncts, deletes.key_columns))
         batches = tuple(part.batch for part in parts)
         assignment = deletes.assign(batches)

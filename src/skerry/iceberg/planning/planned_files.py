@@ -92,6 +92,16 @@ class PlannedFiles(Sequence[FileScanTask]):
         return sum(int(batch.column("record_count").sum()) for batch in self.batches)
 
     @property
+    def candidate_count(self) -> int:
+        """Rows that indexes leave of all data files, including deleted ones."""
+        return int(self._candidates.sum())
+
+    @property
+    def record_counts(self) -> npt.NDArray[np.int64]:
+        """int64[files], rows of each data file, including deleted ones."""
+        return np.concatenate([np.zeros(0, np.int64), *(batch.column("record_count") for batch in self.batches)])
+
+    @property
     def unfiltered_count(self) -> int:
         """The number of data files whose live rows all match."""
         return sum(int(np.count_nonzero(batch.matches_all)) for batch in self.batches)
@@ -126,12 +136,35 @@ class PlannedFiles(Sequence[FileScanTask]):
         lists = [batch.files.column("split_offsets") for batch in self.batches]
         lengths = [pc.fill_null(column.value_lengths(), 0).to_numpy(zero_copy_only=False) for column in lists]
         splits = plan_splits(
-            np.concatenate([batch.column("file_size_in_bytes") for batch in self.batches]),
+            self._sizes_to_split(target_bytes),
             np.concatenate([[0], np.cumsum(np.concatenate(lengths), dtype=np.int64)]),
             np.concatenate([column.flatten().to_numpy(zero_copy_only=False).astype(np.int64) for column in lists]),
             target_bytes,
         )
         return dataclasses.replace(self, splits=splits)
+
+    def _sizes_to_split(self, target_bytes: int) -> npt.NDArray[np.int64]:
+        """int64[files] The sizes of files, or of what indexes leave of them if that fits one task."""
+        sizes = self._numbers("file_size_in_bytes")
+        if not self.rows:
+            return sizes
+        left = sizes * self._candidates // np.maximum(self._numbers("record_count"), 1)
+        return np.where(left <= target_bytes, left, sizes)
+
+    @property
+    def _candidates(self) -> npt.NDArray[np.int64]:
+        """int64[files] The rows that indexes leave."""
+        counts = self._numbers("record_count")
+        if self.rows:
+            counts = counts.copy()
+            columns = (batch.files.column("file_path").to_pylist() for batch in self.batches)
+            for number, place in enumerate(itertools.chain.from_iterable(columns)):
+                if place in self.rows:
+                    counts[number] = len(self.rows[place])
+        return counts
+
+    def _numbers(self, name: str) -> npt.NDArray[np.int64]:
+        return np.concatenate([np.zeros(0, np.int64), *(batch.column(name) for batch in self.batches)])
 
     def narrowed(self, rows: Sequence[npt.NDArray[np.int64] | None]) -> PlannedFiles:
         """The files of which indexes leave rows, and these rows.
@@ -139,8 +172,9 @@ class PlannedFiles(Sequence[FileScanTask]):
         Args:
             rows: int64[n], ascending positions, for every file; None where indexes leave all.
         """
-        found = {task.data_file.location: each for task, each in zip(self, rows, strict=True) if each is not None}
         kept = self._only(np.array([each is None or len(each) > 0 for each in rows], bool))
+        left = [each for each in rows if each is None or len(each)]
+        found = {task.data_file.location: each for task, each in zip(kept, left, strict=True) if each is not None}
         return dataclasses.replace(kept, rows=found)
 
     def settled(self) -> tuple[int, PlannedFiles]:

@@ -20,7 +20,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skerry.errors import NotFoundError, SchemaError
-from skerry.iceberg.manifests.summary import operation_of
 from skerry.iceberg.metadata.schema import Schema
 from skerry.iceberg.metadata.snapshot import Operation, Snapshot
 from skerry.iceberg.metadata.state import MAIN, TableState
@@ -34,7 +33,8 @@ from skerry.table.files.row_reader import RowReader
 from skerry.table.files.scan_task import FileScanTask
 from skerry.table.files.stored_files import open_stored
 from skerry.table.predicate import Column, Predicate, columns_of, conjunction, conjuncts_of, row_mask
-from skerry.table.predicate.binding import Name, resolve_column
+from skerry.table.predicate.binding import resolve_column
+from skerry.table.predicate.syntax import Name
 from skerry.table.rows.changes import (
     CHANGE_COLUMNS,
     ChangedRows,
@@ -296,7 +296,7 @@ def changes(
         schema = state.metadata.schema_by_id(newest.schema_id) or schema if newest.schema_id is not None else schema
     return Changes(
         state,
-        [(new, old) for new, old in commits if operation_of(new) is not Operation.REPLACE],
+        [(new, old) for new, old in commits if new.operation is not Operation.REPLACE],
         schema,
         columns=columns,
         where=where,

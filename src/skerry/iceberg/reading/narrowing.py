@@ -40,10 +40,9 @@ def narrow(
     if all(each is None for each in rows):
         return plan
     narrowed = tasks.narrowed(rows)
-    counts = (
-        task.data_file.record_count if each is None else len(each) for task, each in zip(tasks, rows, strict=True)
-    )
+    whole = np.array([each is None for each in rows], bool)
+    count = int(tasks.record_counts[whole].sum()) + sum(len(each) for each in rows if each is not None)
     dropped = len(tasks) - len(narrowed)
     reasons = (("no row by the indexes", dropped),) if dropped else ()
-    step = ScanStep(_STEP, len(tasks), len(narrowed), tasks.row_count, sum(counts), reasons)
+    step = ScanStep(_STEP, len(tasks), len(narrowed), tasks.row_count, count, reasons)
     return replace(plan, tasks=narrowed, steps=(*plan.steps, step))

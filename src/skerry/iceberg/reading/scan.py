@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -38,6 +38,9 @@ from skerry.table.selection import check_snapshot, checked_limit, select_columns
 from skerry.table.table_scan import TableScan
 from skerry.table.work.read_ahead import default_threads
 from skerry.variant import is_variant
+
+if TYPE_CHECKING:
+    from skerry.table.indexes.conditions import ValueCondition
 
 __all__ = ["Explanation", "Scan", "column_defaults", "scan", "scan_planner"]
 
@@ -131,12 +134,16 @@ class Scan(TableScan):
 
     # ---- planning ----
 
-    def plan(self, *, split: bool = False) -> Sequence[FileScanTask]:
+    def plan(
+        self, *, split: bool = False, indexed: bool = False, keys: Sequence[ValueCondition] = ()
+    ) -> Sequence[FileScanTask]:
         """Find the files that may contain matching rows, each with the delete files that apply to it.
 
         Args:
             split: Whether files are split into tasks of at most the table property `read.split.target-size` (by default
                 128 MB), as far as their split offsets allow; for parallel readers.
+            indexed: Whether indexes leave out files, and rows of the others.
+            keys: For that, further conditions that matching rows satisfy.
 
         Returns:
             The tasks in the order of the metadata. They become objects during iteration.
@@ -148,7 +155,7 @@ class Scan(TableScan):
             SkerryError: A file is outside of the table's folder.
             UnsupportedError: Files are encrypted.
         """
-        tasks = self._plan().tasks
+        tasks = (self._narrowed(keys) if indexed else self._plan()).tasks
         return tasks.split(self._split_bytes) if split else tasks
 
     def plan_table(self) -> pa.Table:
@@ -167,7 +174,7 @@ class Scan(TableScan):
     @property
     def file_count(self) -> int:
         """The number of data files to read."""
-        return len(self._plan().tasks)
+        return len(self._narrowed().tasks)
 
     def row_bounds(self) -> tuple[int, int]:
         """Lower and upper bound of the number of matching rows, from metadata; the limit is ignored.
@@ -175,8 +182,8 @@ class Scan(TableScan):
         Raises:
             SkerryError: As `plan`.
         """
-        certain, others = self._plan().tasks.settled()
-        return certain, certain + others.row_count
+        certain, others = self._narrowed().tasks.settled()
+        return certain, certain + others.candidate_count
 
     def explain(self, *, row_groups: bool | None = None) -> Explanation:
         """Plan, and report how many manifests, files, row groups and rows remain after each step, and why.
@@ -207,18 +214,21 @@ class Scan(TableScan):
     def _plan(self) -> ScanPlan[PlannedFiles]:
         return self._planner.plan(self._snapshot) if self._server is None else self._planned_by_server[0]
 
-    def _narrowed(self) -> ScanPlan[PlannedFiles]:
-        """The plan, and what indexes leave of its files. Tasks of jobs are not narrowed: they may rewrite files."""
+    def _narrowed(self, keys: Sequence[ValueCondition] = ()) -> ScanPlan[PlannedFiles]:
+        """The plan, and what indexes leave of its files."""
         plan, location = self._plan(), self._state.metadata.location
         if PIECES_PROPERTY not in self._state.properties or not len(plan.tasks):
             return plan
-        from skerry.iceberg.reading.narrowing import narrow
-        from skerry.table.indexes.finding import TableIndexes, value_conditions
+        from skerry.table.indexes.conditions import value_conditions
 
-        conditions = value_conditions(conjuncts_of(self._predicate))
+        conditions = (*value_conditions(conjuncts_of(self._predicate)), *keys)
         if not conditions:
             return plan
-        indexes = TableIndexes(self._state.storage, location, self._state.properties)
+        from skerry.iceberg.reading.narrowing import narrow
+        from skerry.table.indexes.finding import TableIndexes
+        from skerry.table.indexes.registry import piece_names
+
+        indexes = TableIndexes(self._state.storage, location, piece_names(self._state.properties))
         find = lambda file: indexes.rows_of_values(file, conditions)  # noqa: E731
         return narrow(plan, find, self._threads, local=is_local(location))
 

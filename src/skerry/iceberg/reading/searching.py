@@ -2,71 +2,92 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final
 
+import numpy as np
 import pyarrow as pa
 
-from skerry.amudai.indexes.text_queries import matching_values, parse_query
-from skerry.amudai.indexes.tokenizers import Tokenizer
-from skerry.errors import NotFoundError, SchemaError
 from skerry.iceberg.metadata.state import TableState
-from skerry.iceberg.reading.scan import scan
-from skerry.table.arguments import Condition
-from skerry.table.indexes.definitions import IndexKind, index_definitions
+from skerry.iceberg.reading.scan import Scan, scan
+from skerry.table.arguments import SearchOptions
+from skerry.table.files.row_reader import RowReader
+from skerry.table.files.scan_task import FileScanTask
 from skerry.table.indexes.finding import TableIndexes
-from skerry.table.rows.schema import field_id, nearest
+from skerry.table.indexes.registry import piece_names
+from skerry.table.indexes.word_search import WordSearch
+from skerry.table.rows.metadata_columns import METADATA_COLUMNS
+from skerry.table.work.read_ahead import scan_pool
 
 __all__ = ["search"]
 
+_POSITION: Final = METADATA_COLUMNS.field("_pos")
 
-def search(
-    state: TableState,
-    column: str,
-    query: str,
-    *,
-    columns: Sequence[str] | None = None,
-    where: Condition | None = None,
-    limit: int | None = None,
-    snapshot: int | None = None,
-    threads: int | None = None,
-) -> pa.Table:
+
+def search(state: TableState, options: SearchOptions) -> pa.Table:
     """Find rows by words; see `skerry.table.searchable.SearchableTable.search`."""
-    parsed = parse_query(query)
-    wanted = scan(state, columns, where, snapshot=snapshot, threads=threads)
-    searched = scan(state, None, where, snapshot=snapshot, threads=threads)
-    if column not in searched.schema.names:
-        raise NotFoundError(f"no column {column!r} to search{nearest(column, searched.schema.names)}")
-    field = searched.schema.field(column)
-    if not (pa.types.is_string(field.type) or pa.types.is_large_string(field.type)):
-        raise SchemaError(f"column {column!r} is {field.type}: only strings have words")
-    tokenizer = _tokenizer(state, column)
-    read = wanted.schema if column in wanted.schema.names else wanted.schema.append(field)
-    reader = searched.row_reader(read)
-    indexes = TableIndexes(state.storage, state.metadata.location, state.properties)
-    found: list[pa.RecordBatch] = []
-    left = limit
-    for task in sorted(searched.plan(), key=lambda task: -(task.sequence_number or 0)):
-        if left == 0:
-            break
-        rows = indexes.rows_of_words(task.data_file, field_id(field), tokenizer, query)
-        if rows is not None and not len(rows):
-            continue
-        for batch in reader.batches([replace(task, rows=rows)]):
-            values = batch.column(column).cast(pa.large_binary())
-            flags = matching_values(parsed, values, Tokenizer(tokenizer), matches_case=False)
-            matching = batch.filter(pa.array(flags)).select(wanted.schema.names)
-            if not matching.num_rows:
-                continue
-            found.append(matching if left is None else matching.slice(0, left))
-            left = None if left is None else left - found[-1].num_rows
-            if left == 0:
-                break
-    return pa.Table.from_batches(found, wanted.schema)
+    wanted, searched = (
+        scan(state, columns, options.where, snapshot=options.snapshot, threads=options.threads)
+        for columns in (options.columns, None)
+    )
+    words = WordSearch.of(searched.schema, state.properties, options.column, options.query)
+    indexes = TableIndexes(state.storage, state.metadata.location, piece_names(state.properties))
+    looked = _Search(searched, indexes, words)
+    tasks = sorted(searched.plan(), key=lambda task: -(task.sequence_number or 0))
+    if looked.checks_first:
+        return words.table(looked.batches(wanted.schema, tasks), wanted.schema, options.limit)
+    found = looked.batches(words.read_schema(wanted.schema), tasks)
+    return words.table(map(words.matching, found), wanted.schema, options.limit)
 
 
-def _tokenizer(state: TableState, column: str) -> str:
-    for definition in index_definitions(state.properties):
-        if definition.column == column and definition.kind is IndexKind.TEXT:
-            return definition.tokenizer
-    return Tokenizer.UNICODE_WORD
+@dataclass(frozen=True)
+class _Search:
+    """A search in the files of a plan.
+
+    Args:
+        scan: Reads the table's columns.
+        indexes: The table's indexes.
+        words: What is searched.
+    """
+
+    scan: Scan
+    indexes: TableIndexes
+    words: WordSearch
+
+    @cached_property
+    def checks_first(self) -> bool:
+        """Whether values are looked at before the other columns are read: an index leaves more rows than match.
+
+        Of one word it hardly does. A table may have a column of its own with the name of the rows' positions.
+        """
+        is_word = self.words.is_one_word
+        return not is_word and _POSITION.name not in self.scan.schema.names
+
+    def batches(self, schema: pa.Schema, tasks: Sequence[FileScanTask]) -> Iterator[pa.RecordBatch]:
+        """The rows that may match, file by file; indexes and values of later files are looked at meanwhile.
+
+        Args:
+            schema: The columns to read.
+            tasks: The files.
+        """
+        reader = self.scan.row_reader(schema)
+        with scan_pool(reader.threads, is_local=reader.is_local) as pool:
+            narrowed = pool.in_order(self._narrowed, tasks)
+            yield from reader.batches(task for task in narrowed if task.rows is None or len(task.rows))
+
+    def _narrowed(self, task: FileScanTask) -> FileScanTask:
+        """The rows of a file that may match, or do."""
+        rows = self.indexes.rows_of_words(task.data_file, self.words.field_id, self.words.tokenizer, self.words.query)
+        task = replace(task, rows=rows)
+        if not self.checks_first or (rows is not None and not len(rows)):
+            return task
+        reader = replace(self._checking, threads=1)
+        found = [self.words.matching(batch).column(_POSITION.name) for batch in reader.batches([task])]
+        positions = [np.asarray(each) for each in found]
+        return replace(task, rows=np.concatenate([np.empty(0, np.int64), *positions]))
+
+    @cached_property
+    def _checking(self) -> RowReader:
+        return self.scan.row_reader(pa.schema([self.words.column, _POSITION]))

@@ -1,9 +1,10 @@
 """Samples that grow by appends: a commit writes only what its files add to the samples of the snapshot before.
 
 Pieces are joined like the digits of a binary counter: a new one takes up those before it that describe no more files
-than itself. So the chain of n appends has at most log2(n) pieces, and each sample is written log2(n) times. A whole
-sample is written again once the pieces take half of its size, and where its snapshot could expire soon; other changes
-than appends always write a whole one.
+than itself. So the chain of n appends has at most log2(n) pieces, and each sample is written log2(n) times. What that
+writes is bounded by the size of the commit: in tables of very many columns, larger pieces stay apart until there are
+32. A whole sample is written again once the pieces take half of its size, and where its snapshot could expire soon;
+other changes than appends always write a whole one.
 
 What a process has written or read last is remembered, so that its next commit reads no statistics.
 """
@@ -43,6 +44,12 @@ __all__ = ["GrowingSample", "Growth", "add_sample", "growth"]
 
 _LEAST_BYTES: Final = 32 << 10
 """Samples of less are written whole."""
+_LEAST_JOINED_BYTES: Final = 256 << 10
+"""Pieces up to this size are joined, whatever the size of the commit."""
+_COLUMN_BYTES: Final = 48
+"""What a column takes in a piece beside its hashes."""
+_MOST_PIECES: Final = 32
+"""A longer chain is joined, whatever that writes: readers read every piece."""
 _REMEMBERED_BYTES: Final = 256 << 20
 _MOST_REMEMBERED: Final = 64
 _MAX_AGE_PROPERTY: Final = "history.expire.max-snapshot-age-ms"
@@ -163,7 +170,10 @@ def growth(base: TableState, parent: Snapshot | None, change: SampleChange, data
     if not _pays(old, piece, data_bytes):
         return None
     links, paths, added = list(old.links), list(known.paths), list(old.added)
+    most_bytes = None if len(added) >= _MOST_PIECES else max(_LEAST_JOINED_BYTES, data_bytes // 10)
     while added and _file_count(added[-1]) <= _file_count(piece):
+        if most_bytes is not None and _joined_bytes(piece, added[-1]) > most_bytes:
+            break
         piece = added.pop().with_groups_of(piece, max_groups=limit)
         del links[-1], paths[-1]
     before = SamplePieces(tuple(links), old.whole, tuple(added), 0, old.schema_id, old.last_column_id)
@@ -263,6 +273,11 @@ def _below(column: ColumnSample, theta: int) -> ColumnSample:
 
 def _size_bytes(groups: GroupSamples) -> int:
     return sum(column.hashes.nbytes + column.members.nbytes for column in groups.columns.values())
+
+
+def _joined_bytes(first: GroupSamples, second: GroupSamples) -> int:
+    """About what both take in a file as one piece."""
+    return _size_bytes(first) + _size_bytes(second) + _COLUMN_BYTES * len(first.columns)
 
 
 def _file_count(groups: GroupSamples) -> int:

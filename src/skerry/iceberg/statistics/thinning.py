@@ -27,7 +27,7 @@ Blobs = frozenset[tuple[str, tuple[int, ...]]]
 """Types and columns of blobs."""
 
 _READS: Final = 16
-_CHAINS: Final[Remembered[frozenset[int]]] = Remembered(1024)
+_CHAINS: Final[Remembered[str, frozenset[int]]] = Remembered(1024)
 
 
 def superseded(

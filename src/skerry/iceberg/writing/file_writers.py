@@ -24,7 +24,7 @@ from skerry.table.files.annotated_output import AnnotatedOutput, has_shapes, has
 from skerry.table.files.data_file import DataFile
 from skerry.table.files.file_output import AvroOutput, FileOutput, ParquetOutput, ShardOutput
 from skerry.table.files.orc_output import OrcOutput
-from skerry.table.indexes.definitions import INDEX_PREFIX
+from skerry.table.indexes.definitions import INDEX_PREFIX, IndexKind, index_definitions
 from skerry.table.properties import whole_number
 from skerry.table.rows.schema import nearest
 
@@ -46,8 +46,9 @@ _ORC_CODECS = {
     "lz4": "lz4",
     "none": "uncompressed",
 }
-_PAGE_BYTES: Final = 128 << 10
-"""Size of pages, dictionaries too, where single rows are read: each row costs a page of every column."""
+_PAGE_BYTES: Final = 32 << 10
+"""Size of pages where single rows are read: each row costs a page of every column. Files grow by a hundredth or two."""
+_DICTIONARY_BYTES: Final = 128 << 10
 _SHRED = "write.parquet.shred-variants"
 _SAMPLED_ROWS = "write.parquet.variant-inference-buffer-size"
 _AVRO_CODECS = {"gzip": "deflate", "zstd": "zstandard", "snappy": "snappy", "uncompressed": "null"}
@@ -74,6 +75,7 @@ class FileEncoding:
             nothing.
         page_index: Whether Parquet files say where their pages are, because single rows of them are read: those that an
             index of the table names.
+        hashed: The columns with a hash index.
     """
 
     file_format: str = "parquet"
@@ -82,6 +84,7 @@ class FileEncoding:
     ascending: tuple[str, ...] = ()
     shredded_rows: int | None = None
     page_index: bool = False
+    hashed: tuple[str, ...] = ()
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str], *, deletes: bool = False) -> FileEncoding:
@@ -122,12 +125,18 @@ class FileEncoding:
             whole_number(properties, name, None),
             shredded_rows=_shredded_rows(properties),
             page_index=not deletes and any(name.startswith(INDEX_PREFIX) for name in properties),
+            hashed=() if deletes else _hashed(properties),
         )
 
     @property
     def suffix(self) -> str:
         """The file name extension, without the dot."""
         return "amudai.shard" if self.file_format == AMUDAI else self.file_format
+
+
+def _hashed(properties: Mapping[str, str]) -> tuple[str, ...]:
+    """The columns with a hash index."""
+    return tuple(each.column for each in index_definitions(properties) if each.kind is IndexKind.HASH)
 
 
 def _shredded_rows(properties: Mapping[str, str]) -> int | None:
@@ -258,7 +267,7 @@ def _parquet(encoding: FileEncoding, storage: Storage, location: str, schema: pa
         options |= {
             "write_page_index": True,
             "data_page_size": _PAGE_BYTES,
-            "dictionary_pagesize_limit": _PAGE_BYTES,
+            "dictionary_pagesize_limit": _DICTIONARY_BYTES,
         }
     if is_annotated(schema):
         return AnnotatedOutput(storage, location, schema, sampled_rows=encoding.shredded_rows, **options)

@@ -58,6 +58,7 @@ class FileLayout:
         codec_level: Compression level, None for the codec's default.
         shredded_rows: How many of a file's first rows decide what is shredded of variants; None to shred nothing.
         page_index: Whether Parquet files say where their pages are.
+        hashed: The columns whose hash keys are computed on writing, in the process that commits.
         target_file_size_bytes: A file is closed when it reaches this size.
         row_group_size_bytes: A row group is closed when its rows reach this size in memory.
         storage_options: Options of the files' storage. May contain credentials, so it is never printed.
@@ -81,6 +82,7 @@ class FileLayout:
     codec_level: int | None = None
     shredded_rows: int | None = None
     page_index: bool = False
+    hashed: tuple[str, ...] = ()
     target_file_size_bytes: int = DEFAULT_TARGET_FILE_SIZE_BYTES
     row_group_size_bytes: int = DEFAULT_ROW_GROUP_SIZE_BYTES
     storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -92,7 +94,7 @@ class FileLayout:
     presorted: bool = False
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: self.__dict__[name] for name in self.__dataclass_fields__}
+        return {name: self.__dict__[name] for name in self.__dataclass_fields__} | {"hashed": ()}
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -290,6 +292,7 @@ def file_layout(state: TableState, *, ref: str = MAIN, lineage: bool = False) ->
         codec_level=encoding.codec_level,
         shredded_rows=encoding.shredded_rows,
         page_index=encoding.page_index,
+        hashed=encoding.hashed if encoding.file_format == "parquet" else (),
         target_file_size_bytes=target_bytes,
         row_group_size_bytes=row_group_bytes,
         storage_options=dict(state.storage.options),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,9 @@ from skerry.table.files.data_file import WrittenFile
 from skerry.table.owned_files import give_up
 from skerry.table.rows.spill_file import SpillFile
 from skerry.table.statistics.sketching import BatchSketcher
+
+if TYPE_CHECKING:
+    from skerry.table.indexes.collecting import KeyCollector
 
 __all__ = ["PartitionedWriter", "write_batches"]
 
@@ -297,9 +300,14 @@ class _OpenFile:
     def __init__(self, layout: FileLayout, partition: tuple[Any, ...]) -> None:
         self._layout = layout
         self._partition = partition
-        location = join(layout.partition_folder(partition), f"{uuid.uuid4()}.{layout.encoding.suffix}")
+        self._location = join(layout.partition_folder(partition), f"{uuid.uuid4()}.{layout.encoding.suffix}")
         self._sketcher = BatchSketcher(layout.schema, layout.sketched)
-        self._writer = FileWriter(layout.encoding, layout.storage, location, layout.file_schema)
+        self._writer = FileWriter(layout.encoding, layout.storage, self._location, layout.file_schema)
+        self._keys: KeyCollector | None = None
+        if layout.hashed:
+            from skerry.table.indexes.collecting import KeyCollector  # imports shards, which few tables need
+
+            self._keys = KeyCollector(layout.hashed)
 
     @property
     def size_bytes(self) -> int:
@@ -307,18 +315,15 @@ class _OpenFile:
         return self._writer.size_bytes
 
     def write(self, batches: list[pa.RecordBatch]) -> None:
-        """Sketch rows and write them, to a Parquet file as a row group.
-
-        A sample needs working memory only while values are added, so that many open files take little memory.
-        """
+        """Sketch rows and write them, to a Parquet file as a row group."""
         rows = pa.Table.from_batches(batches, self._layout.file_schema)
         if rows.num_rows < _FEW_ROWS * len(batches):
             rows = rows.combine_chunks()
-        for batch in rows.to_batches():
-            self._sketcher.update(batch)
-        for sample in self._sketcher.samples.values():
-            sample.release()
-        self._writer.write(self._layout.sort(rows))
+        self._sketcher.update_once(rows.to_batches())
+        rows = self._layout.sort(rows)
+        if self._keys is not None:
+            self._keys.add(rows)
+        self._writer.write(rows)
 
     def close(self) -> WrittenFile:
         """Finish the file, which makes it visible."""
@@ -330,9 +335,13 @@ class _OpenFile:
             sort_order_id=layout.sort_order.order_id if layout.is_sorted else None,
             nan_value_counts=self._sketcher.nan_value_counts,
         )
+        if self._keys is not None:
+            self._keys.finish(self._location)
         samples = {field_id: sample.serialize() for field_id, sample in self._sketcher.samples.items()}
         return WrittenFile(data_file, samples)
 
     def abort(self) -> None:
         """Discard the file."""
+        if self._keys is not None:
+            self._keys.abandon()
         self._writer.abort()
