@@ -159,6 +159,24 @@ class Machine:
         )
         self.table.rewrite_file_indexes(full=self.chance.random() < 0.5, ref=self.any_branch())
 
+    def table_index(self) -> None:
+        """An index of rows by value or by word, of all files or only of those that follow; or one less."""
+        known = [index.column for index in self.table.indexes()]
+        kind = self.chance.choice(["hash", "text", "job", "drop"])
+        if kind == "drop":
+            self.table.drop_index(known[:1])
+        elif kind == "job":
+            self.table.index()
+        else:
+            self.table.create_index(["text"] if kind == "text" else ["id", "text"], kind=kind)
+
+    def search(self) -> None:
+        found = self.table.refresh().search("text", "a")["id"].to_pylist()
+        assert sorted(found) == sorted(number for number, row in self.rows.items() if row[2] == "a")
+        number = self.chance.randrange(60)
+        expected = {number: self.rows[number]} if number in self.rows else {}
+        assert self.read(where=f"id = {number}") == expected
+
     def analyze(self) -> None:
         self.table.analyze()
 
@@ -247,6 +265,8 @@ WEIGHTS: dict[Callable[[Machine], None], int] = {
     Machine.overwrite: 1,
     Machine.compact: 3,
     Machine.index: 2,
+    Machine.table_index: 2,
+    Machine.search: 2,
     Machine.analyze: 1,
     Machine.tag: 1,
     Machine.branch: 1,

@@ -445,8 +445,6 @@ def test_tables_whose_rows_cannot_be_told_are_refused_by_option(options: dict[st
 @pytest.mark.parametrize(
     ("options", "keys"),
     [
-        ({"bucket": "-2"}, ("k",)),
-        ({"tag.automatic-creation": "batch"}, ()),
         ({"data-file.external-paths.strategy": "round-robin", "data-file.external-paths": "/x"}, ()),
         ({"file.format": "lance"}, ()),
         ({"type": "iceberg-table"}, ()),

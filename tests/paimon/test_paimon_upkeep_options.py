@@ -242,7 +242,8 @@ def test_tags_follow_watermarks_and_the_past(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "error"),
     [
-        ({"tag.automatic-creation": "batch"}, UnsupportedError),
+        ({"tag.automatic-creation": "batch", "sink.process-time-zone": "Nowhere/Else"}, SchemaError),
+        ({"tag.automatic-creation": "sometimes"}, UnsupportedError),
         ({"tag.automatic-creation": "process-time", "sink.process-time-zone": "Nowhere/Else"}, SchemaError),
         ({"tag.automatic-creation": "process-time", "tag.creation-delay": "2 d"}, SchemaError),
     ],

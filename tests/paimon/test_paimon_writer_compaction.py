@@ -97,3 +97,17 @@ def test_an_append_never_fails_because_of_it(tmp_path: Path, monkeypatch: Any) -
     table.append(data([8], "next"))
     assert run_count(table) == 1
     assert table.scan().count() == 7
+
+
+def test_writers_wait_for_compaction_from_a_number_of_runs_on(tmp_path: Path, monkeypatch: Any) -> None:
+    table = make(tmp_path / "t", **{"num-sorted-run.compaction-trigger": "2", "num-sorted-run.stop-trigger": "4"})
+    lost: list[bool] = []
+
+    def lose(*_: Any, once: bool, **__: Any) -> Any:
+        lost.append(once)
+        raise StorageError("a rival was faster")
+
+    monkeypatch.setattr("skerry.paimon.jobs.compact.compact", lose)
+    for number in range(4):
+        table.append(data(range(5), f"{number}-"))
+    assert lost == [True, True, False]

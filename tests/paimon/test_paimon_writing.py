@@ -428,7 +428,6 @@ def test_overwrite_takes_rivals_rows_too(tmp_path: Path, monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("properties", "message"),
     [
-        ({"bucket": "-2"}, "bucket=-2"),
         ({"bucket": "1", "file-index.bsi.columns": "text"}, "file-index.bsi.columns"),
         ({"bucket": "1", "file-index.zone-map.columns": "text"}, "file-index.zone-map.columns"),
     ],

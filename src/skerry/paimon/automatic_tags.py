@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from skerry.errors import AlreadyExistsError, NotFoundError, SchemaError
 from skerry.paimon.metadata.option_values import parse_bool, parse_choice, parse_duration_ms, parse_int
-from skerry.paimon.metadata.snapshot import Snapshot
+from skerry.paimon.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
 from skerry.paimon.metadata.snapshots import find_snapshot, snapshot_ids
 from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.metadata.tags import Tag, create_tag, delete_tag, find_tag, tag_names
@@ -26,6 +26,7 @@ from skerry.storage import join
 __all__ = ["AutomaticTags", "note_tag_created", "note_tag_deleted", "success_folder", "tag_automatically"]
 
 _EPOCH: Final = datetime(1970, 1, 1)
+_BATCH_TAG: Final = "batch-write-"
 _SUCCESS: Final = "tag.create-success-file"
 
 
@@ -35,6 +36,8 @@ class _Mode(Enum):
     NONE = "none"
     PROCESS_TIME = "process-time"
     WATERMARK = "watermark"
+    BATCH = "batch"
+    """One tag a day, at the newest batch commit."""
 
 
 class _Period(Enum):
@@ -60,6 +63,35 @@ _PERIODS: Final = {
 }
 _DAYS: Final = {_Form.WITH_DASHES: "%Y-%m-%d"}
 _HOURS: Final = {_Form.WITH_DASHES: "%Y-%m-%d %H", _Form.WITHOUT_DASHES: "%Y%m%d %H"}
+
+
+@dataclass(frozen=True, slots=True)
+class _BatchTags:
+    """How batch commits are tagged.
+
+    Args:
+        zone: The time zone of days; that of this process if None.
+        name: The name of the only tag; None for one a day.
+        most: How many of a day stay; None for all.
+        retained: How long each stays; None for ever.
+    """
+
+    zone: tzinfo | None
+    name: str | None
+    most: int | None
+    retained: timedelta | None
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> _BatchTags:
+        """The tags that a table's options ask for.
+
+        Raises:
+            SchemaError: An option has an invalid value.
+        """
+        zone = options.get("sink.process-time-zone")
+        name = options.get("tag.batch.customized-name", "").strip() or None
+        retained = _duration(options, "tag.default-time-retained")
+        return cls(None if zone is None else _zone(zone), name, _most(options), retained)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +128,10 @@ class AutomaticTags:
             SchemaError: An option has an invalid value.
             UnsupportedError: An option has an unknown choice.
         """
-        mode = parse_choice("tag.automatic-creation", options.get("tag.automatic-creation", "none"), _Mode)
-        if mode is _Mode.NONE:
+        mode = _mode(options)
+        if mode is _Mode.BATCH:
+            _BatchTags.of(options)
+        if mode in (_Mode.NONE, _Mode.BATCH):
             return None
         own = parse_choice("tag.creation-period", options.get("tag.creation-period", "daily"), _Period)
         written = parse_choice("tag.period-formatter", options.get("tag.period-formatter", "with_dashes"), _Form)
@@ -114,14 +148,13 @@ class AutomaticTags:
             raise SchemaError(f"table option tag.creation-delay must be shorter than a period of {period}")
         by_watermark = mode is _Mode.WATERMARK
         zone = options.get("sink.watermark-time-zone", "UTC") if by_watermark else options.get("sink.process-time-zone")
-        most = options.get("tag.num-retained-max")
         return cls(
             None if zone is None else _zone(zone),
             by_watermark,
             period,
             form,
             delay,
-            None if most is None else parse_int("tag.num-retained-max", most),
+            _most(options),
             _duration(options, "tag.default-time-retained"),
             parse_bool("tag.automatic-completion", options.get("tag.automatic-completion", "false")),
             parse_bool("tag.time-expire-enabled", options.get("tag.time-expire-enabled", "true")),
@@ -146,6 +179,15 @@ class AutomaticTags:
         return _EPOCH + (moment - _EPOCH) // self.period * self.period - self.period
 
 
+def _mode(options: Mapping[str, str]) -> _Mode:
+    return parse_choice("tag.automatic-creation", options.get("tag.automatic-creation", "none"), _Mode)
+
+
+def _most(options: Mapping[str, str]) -> int | None:
+    most = options.get("tag.num-retained-max")
+    return None if most is None else parse_int("tag.num-retained-max", most)
+
+
 def _duration(options: Mapping[str, str], name: str) -> timedelta | None:
     text = options.get(name, "").strip()
     return timedelta(milliseconds=parse_duration_ms(name, text)) if text else None
@@ -164,6 +206,9 @@ def tag_automatically(state: PaimonState) -> None:
     Raises:
         SkerryError: A tag could not be created or deleted; the next commit tries again.
     """
+    if _mode(state.schema.options) is _Mode.BATCH:
+        _tag_batch(state)
+        return
     rule = AutomaticTags.of(state.schema.options)
     if rule is None or state.snapshot is None:
         return
@@ -188,6 +233,24 @@ def tag_automatically(state: PaimonState) -> None:
         with suppress(NotFoundError):
             delete_tag(state.storage, state.paths, tag.name)
             note_tag_deleted(state, tag.name)
+
+
+def _tag_batch(state: PaimonState) -> None:
+    """Move the tag of the day, or the one with the name that the options say, to a batch commit."""
+    rule, snapshot = _BatchTags.of(state.schema.options), state.snapshot
+    if snapshot is None or snapshot.commit_identifier != BATCH_COMMIT_IDENTIFIER:
+        return
+    day = datetime.fromtimestamp(snapshot.time_millis / 1000, UTC).astimezone(rule.zone)
+    name = rule.name or f"{_BATCH_TAG}{day:%Y-%m-%d}"
+    with suppress(NotFoundError):
+        delete_tag(state.storage, state.paths, name)
+    create_tag(state.storage, state.paths, name, snapshot, time_retained=rule.retained)
+    note_tag_created(state, name)
+    known = sorted(known for known in tag_names(state.storage, state.paths) if known.startswith(_BATCH_TAG))
+    for name in known[: max(len(known) - rule.most, 0)] if rule.most is not None else ():
+        with suppress(NotFoundError):
+            delete_tag(state.storage, state.paths, name)
+            note_tag_deleted(state, name)
 
 
 def _automatic(state: PaimonState, rule: AutomaticTags) -> Iterator[Tag]:

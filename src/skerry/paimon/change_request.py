@@ -13,11 +13,12 @@ from typing import Protocol, TypeVar
 
 from skerry.errors import ConflictError
 from skerry.paimon.commit import PaimonTarget, retry_policy
+from skerry.paimon.indexing import commit_indexed
 from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.operations import CommitId, TableChange
 from skerry.paimon.writing.bucket_states import BucketStates
+from skerry.paimon.writing.cross_partition import CrossPartitionKeys
 from skerry.paimon.writing.data_files import WrittenDataFile
-from skerry.table.commit import commit
 from skerry.table.owned_files import owned_files
 from skerry.table.work.tasks import Executor, ProgressCallback, ThreadExecutor
 
@@ -46,6 +47,7 @@ class ChangeRequest:
         commit_id: Who commits what; a commit that already exists is not repeated.
         watermark: Event time that the rows have reached.
         bucket_states: The last known buckets by branch; kept by writers that write to a table repeatedly.
+        keys: The last known places of all keys by branch, where keys move between partitions.
         executor: Where files are read and written.
         progress: Called with the progress.
     """
@@ -55,6 +57,7 @@ class ChangeRequest:
     commit_id: CommitId | None = None
     watermark: int | None = None
     bucket_states: dict[str, BucketStates] = field(default_factory=dict)
+    keys: dict[str, CrossPartitionKeys] = field(default_factory=dict)
     executor: Executor = field(default_factory=ThreadExecutor)
     progress: ProgressCallback | None = None
 
@@ -92,7 +95,7 @@ def commit_files(request: ChangeRequest, operation: _FileOperation, indexes: Ite
     with owned_files(request.target.storage) as files:
         files.add(*indexes)
         files.add_found(lambda: _locations((*operation.files, *operation.superseded)))
-        state = commit(operation, request.target, retry_policy)
+        state = commit_indexed(operation, request.target)
         files.remove(None if operation.was_done else _locations(operation.superseded))
     return state
 

@@ -23,6 +23,7 @@ from skerry.errors import (
     StorageError,
 )
 from skerry.paimon.automatic_tags import tag_automatically
+from skerry.paimon.done_partitions import mark_done, marks_done
 from skerry.paimon.manifests.index_manifest import IndexManifestEntry, encode_index_manifest
 from skerry.paimon.manifests.live_files import index_entries, live_entries, read_manifests, snapshot_manifests
 from skerry.paimon.manifests.manifest import FileKind, FileSource, ManifestEntry, encode_manifest
@@ -31,7 +32,13 @@ from skerry.paimon.manifests.merging import ManifestSizes, cancelled_entries, pl
 from skerry.paimon.manifests.metadata_file import MetadataEncoding
 from skerry.paimon.metadata.paths import MAIN_BRANCH
 from skerry.paimon.metadata.schema import ROW_ID
-from skerry.paimon.metadata.snapshot import CommitKind, Snapshot, decode_snapshot, encode_snapshot
+from skerry.paimon.metadata.snapshot import (
+    BATCH_COMMIT_IDENTIFIER,
+    CommitKind,
+    Snapshot,
+    decode_snapshot,
+    encode_snapshot,
+)
 from skerry.paimon.metadata.snapshots import find_snapshot, snapshot_ids
 from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.operations.change import IndexChange, TableChange
@@ -52,12 +59,14 @@ class StagedCommit:
     Args:
         base: The state on which the attempt is based.
         snapshot: The new snapshot.
-        named: Names of the data, changelog and index files written for the change.
+        named: Names or locations of the data, changelog and index files written for the change.
+        partitions: The partitions (rows with arity) that get data files.
     """
 
     base: PaimonState
     snapshot: Snapshot
     named: tuple[str, ...]
+    partitions: frozenset[bytes] = frozenset()
 
 
 @dataclass(slots=True)
@@ -178,6 +187,10 @@ class PaimonTarget:
         self.newest = state = replace(staged.base, snapshot=staged.snapshot)
         with after_publish("creating tags"):
             tag_automatically(state)
+        is_batch = staged.snapshot.commit_identifier == BATCH_COMMIT_IDENTIFIER
+        if is_batch and staged.snapshot.commit_kind is not CommitKind.COMPACT and marks_done(state.schema.options):
+            with after_publish("marking partitions as done"):
+                mark_done(state, staged.partitions)
         if state.follower is not None and self._branch == MAIN_BRANCH:
             with after_publish("writing metadata of another format"):  # the next commit does it as well
                 state.follower.follow(state)
@@ -277,7 +290,8 @@ def _stage(staging: _Staging, change: TableChange) -> StagedCommit:
         next_row_id=next_row_id,
     )
     snapshot = stage_statistics(base, snapshot, change, staging.files)
-    return StagedCommit(base, snapshot, tuple(_named(change)))
+    partitions = frozenset(entry.partition for entry in change.entries if entry.kind is FileKind.ADD)
+    return StagedCommit(base, snapshot, tuple(_named(change)), partitions)
 
 
 def _named(change: TableChange) -> Iterator[str]:
@@ -285,6 +299,7 @@ def _named(change: TableChange) -> Iterator[str]:
         if entry.kind is FileKind.ADD:
             yield from (entry.file.file_name, *entry.file.extra_files)
     yield from (entry.file_name for entry in change.index.added)
+    yield from change.beside
 
 
 def _rows(entries: Iterable[ManifestEntry], kind: FileKind) -> int:

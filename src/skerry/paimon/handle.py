@@ -116,6 +116,7 @@ class PaimonHandle(TableRefs):
             self._target(ref),
             dict(snapshot_properties or {}),
             bucket_states=self._bucket_states,
+            keys=self._keys,
             executor=executor or ThreadExecutor(),
             progress=progress,
         )

@@ -9,6 +9,7 @@ from typing import Self
 
 from skerry.errors import AlreadyExistsError, NotFoundError, SchemaError
 from skerry.paimon.automatic_tags import note_tag_created, note_tag_deleted
+from skerry.paimon.cleaning.partition_times import PartitionCheck
 from skerry.paimon.cleaning.reachability import MetadataReader, kept_snapshots, reachable
 from skerry.paimon.metadata import branches, tags
 from skerry.paimon.metadata.file_names import checked_name
@@ -20,6 +21,7 @@ from skerry.paimon.metadata.snapshots import find_snapshot, read_snapshot, snaps
 from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.metadata.time_travel import state_as_of, state_at_ref, state_at_snapshot
 from skerry.paimon.writing.bucket_states import BucketStates
+from skerry.paimon.writing.cross_partition import CrossPartitionKeys
 from skerry.storage import is_within
 from skerry.table.history import Ref, of_millis
 from skerry.table.owned_files import after_publish, owned_files
@@ -41,6 +43,8 @@ class TableRefs:
     def __init__(self, state: PaimonState) -> None:
         self.state = state
         self._bucket_states: dict[str, BucketStates] = {}
+        self.partition_check = PartitionCheck()
+        self._keys: dict[str, CrossPartitionKeys] = {}
 
     def refresh(self) -> PaimonState:
         """Load the newest state."""

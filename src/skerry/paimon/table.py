@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
 
-from skerry.errors import UnsupportedError
-from skerry.jobs.table import JobTable
 from skerry.paimon.change_request import ChangeRequest
 from skerry.paimon.evolution.schema_evolution import ChangeOptions, ChangeSchema, SchemaChange, commit_schema
 from skerry.paimon.handle import PaimonHandle
-from skerry.paimon.planning.partition_choice import PartitionChoice, names_partitions, partitions_where
+from skerry.paimon.indexed import IndexedPaimonTable
+from skerry.paimon.metadata.paths import POSTPONE_BUCKET
+from skerry.paimon.planning.partition_choice import PartitionChoice, whole_partitions
 from skerry.paimon.reading.changes import changes
 from skerry.paimon.reading.fallback_scan import scan
 from skerry.paimon.reading.scan import PaimonScan
@@ -26,11 +26,10 @@ from skerry.storage import RangeReader, Storage
 from skerry.table.arguments import Condition, Keys, Rows, WriteOptions
 from skerry.table.copying import CopyRequest, CopySummary
 from skerry.table.files.data_file import DataFile
-from skerry.table.history import MAIN, Ref, Retention, Snapshot, of_batch
+from skerry.table.history import MAIN, Ref, Retention, Snapshot, Snapshots, of_batch
 from skerry.table.inspection.upkeep import Upkeep
 from skerry.table.merging import MergeClauses
 from skerry.table.movable import CopyCatalog
-from skerry.table.predicate import parse
 from skerry.table.rows.row_stream import RowStream
 from skerry.table.statistics.column_statistics import ColumnStatistics, Freshness
 from skerry.table.summaries import (
@@ -51,14 +50,13 @@ if TYPE_CHECKING:
     from skerry.paimon.cleaning.reachable_table import ReachablePaimonTable
     from skerry.paimon.inspection import PaimonInspect
     from skerry.paimon.jobs.connector import PaimonConnector
-    from skerry.paimon.jobs.expire_partitions import PartitionCheck
     from skerry.paimon.reading.lookup import TableLookup
     from skerry.table.table_scan import TableScan
 
 __all__ = ["PaimonTable"]
 
 
-class PaimonTable(JobTable):
+class PaimonTable(IndexedPaimonTable):
     """A Paimon table.
 
     Args:
@@ -68,7 +66,6 @@ class PaimonTable(JobTable):
 
     _needs_key = False
     _has_own_folder = True
-    _partition_check: PartitionCheck | None = None
 
     def __init__(self, handle: PaimonHandle, catalog: TableCatalog | None = None) -> None:
         self.handle = handle
@@ -186,7 +183,7 @@ class PaimonTable(JobTable):
     # ---- history ----
 
     def snapshots(self) -> list[Snapshot]:
-        return [described_snapshot(snapshot) for snapshot in self.handle.snapshots()]
+        return Snapshots(map(described_snapshot, self.handle.snapshots()))
 
     def current_snapshot(self, ref: str = MAIN) -> Snapshot | None:
         snapshot = self.handle.current_snapshot(ref)
@@ -296,7 +293,7 @@ class PaimonTable(JobTable):
         from skerry.paimon.jobs.append import append
         from skerry.paimon.jobs.once import commit_once
 
-        request = self._request(options)
+        request = self._row_request(options, appends=True)
         if options.batch is not None:
             applied = commit_once(request, options.batch, lambda request: append(request, data))
             self._show(request)
@@ -309,7 +306,7 @@ class PaimonTable(JobTable):
     def _delete(self, where: Condition, options: WriteOptions) -> RowChangeSummary:
         from skerry.paimon.jobs.delete import delete
 
-        request = self._request(options)
+        request = self._row_request(options)
         done = delete(request, where)
         self._keep(request)
         return done
@@ -317,7 +314,7 @@ class PaimonTable(JobTable):
     def _overwrite(self, data: Rows, where: Condition | None, options: WriteOptions) -> RowChangeSummary:
         from skerry.paimon.jobs.delete import overwrite
 
-        request = self._request(options)
+        request = self._row_request(options)
         done = overwrite(request, data, where)
         self._keep(request)
         return done
@@ -325,7 +322,7 @@ class PaimonTable(JobTable):
     def _upsert(self, data: Rows, on: tuple[str, ...], blind: bool, options: WriteOptions) -> RowChangeSummary:
         from skerry.paimon.jobs.merge import upsert
 
-        request = self._request(options)
+        request = self._row_request(options, appends=True)
         if blind:
             self._lacks("blind upserts", "append replaces rows by primary key without reading them")
         done = upsert(request, data, on)
@@ -337,7 +334,7 @@ class PaimonTable(JobTable):
     ) -> RowChangeSummary:
         from skerry.paimon.jobs.merge import merge
 
-        request = self._request(options)
+        request = self._row_request(options)
         if blind:
             self._lacks("blind merges", "append replaces rows by primary key without reading them")
         done = merge(request, data, on, clauses)
@@ -357,7 +354,7 @@ class PaimonTable(JobTable):
         from skerry.jobs.change_records import RecordColumns
         from skerry.paimon.jobs.apply_changes import apply_changes
 
-        request = self._request(options)
+        request = self._row_request(options, appends=True)
         columns = RecordColumns(on, op, order_by, before)
         done = apply_changes(request, data, columns, batch=options.batch)
         if options.batch is None:
@@ -370,19 +367,30 @@ class PaimonTable(JobTable):
     def _keep(self, request: ChangeRequest) -> None:
         """Compact and expire what is due after a commit, in commits of their own, and keep the newest state."""
         from skerry.paimon.jobs.compact import compact_due
-        from skerry.paimon.jobs.expire_partitions import PartitionCheck, expire_due_partitions
+        from skerry.paimon.jobs.expire_partitions import expire_due_partitions
 
         if request.target.newest is not None:
             compact_due(request, request.target.newest)
-            self._partition_check = self._partition_check or PartitionCheck()
-            expire_due_partitions(request, request.target.newest, self._partition_check)
+            expire_due_partitions(request, request.target.newest, self.handle.partition_check)
         self.handle.keep(request)
 
     def _show(self, request: ChangeRequest) -> None:
-        """Compact what readers would not see otherwise, after a batch of a stream."""
+        """Compact what readers would not see otherwise, and expire partitions, after a batch of a stream."""
         from skerry.paimon.jobs.compact import compact_invisible
+        from skerry.paimon.jobs.expire_partitions import expire_due_partitions
 
         compact_invisible(request)
+        if request.target.newest is not None:
+            expire_due_partitions(request, request.target.newest, self.handle.partition_check)
+
+    def _row_request(self, options: WriteOptions, *, appends: bool = False) -> ChangeRequest:
+        """A request to change rows; those that wait for buckets get them first, so that newer ones stay newer."""
+        request = self._request(options)
+        if self.handle.state.options.bucket == POSTPONE_BUCKET:
+            from skerry.paimon.jobs.waiting_rows import place_before
+
+            place_before(request, appends=appends)
+        return request
 
     def _request(self, options: WriteOptions) -> ChangeRequest:
         if options.staged:
@@ -416,13 +424,13 @@ class PaimonTable(JobTable):
         """Merge sorted runs, or join small files."""
         from skerry.paimon.jobs.compact import compact
         from skerry.paimon.jobs.compact_tasks import CompactionRules
+        from skerry.paimon.writing.clustering import Clustering
 
-        if how.sort_by is not None or how.z_order is not None:
-            self._lacks("sort_by= and z_order=", "rows are sorted by the primary key")
         request = self._request(options)
+        clustering = Clustering.of(self.handle.branch_state(options.ref), how.sort_by, how.z_order)
         done = compact(
             request,
-            CompactionRules(how.full, self._partitions(where, options.ref), how.min_input_files),
+            CompactionRules(how.full, self._partitions(where, options.ref), how.min_input_files, clustering=clustering),
             target_file_size=how.target_file_size_bytes,
             dry_run=how.dry_run,
         )
@@ -451,13 +459,7 @@ class PaimonTable(JobTable):
 
     def _partitions(self, where: Condition | None, ref: str) -> PartitionChoice | None:
         """The choice of whole partitions by a condition."""
-        if where is None:
-            return None
-        schema = self.handle.branch_state(ref).schema
-        predicate = parse(where, schema.arrow_schema)
-        if not names_partitions(predicate, schema):
-            raise UnsupportedError("only whole partitions are rewritten: the condition must be on partition keys")
-        return partitions_where(predicate, schema)
+        return None if where is None else whole_partitions(where, self.handle.branch_state(ref).schema)
 
     def _expire_snapshots(
         self,

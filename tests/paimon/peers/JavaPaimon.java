@@ -11,11 +11,15 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.function.BiConsumer;
+import java.util.function.Consumer;
 import org.apache.paimon.catalog.Catalog;
 import org.apache.paimon.catalog.CatalogContext;
 import org.apache.paimon.catalog.CatalogFactory;
 import org.apache.paimon.catalog.Identifier;
 import org.apache.paimon.append.AppendCompactTask;
+import org.apache.paimon.crosspartition.GlobalIndexAssigner;
+import org.apache.paimon.crosspartition.IndexBootstrap;
 import org.apache.paimon.data.BinaryRow;
 import org.apache.paimon.data.BinaryString;
 import org.apache.paimon.data.Blob;
@@ -162,7 +166,7 @@ public class JavaPaimon {
 
     private void write(FileStoreTable table, String user, long identifier, String rows, String compaction, String overwrite) throws Exception {
         RowType type = table.rowType();
-        TableWriteImpl write = table.newWrite(user);
+        final TableWriteImpl write = table.newWrite(user);
         write.withIOManager(IOManager.create(folder));
         if (overwrite != null) write.withIgnorePreviousFiles(true);
         HashBucketAssigner assigner = null;
@@ -171,18 +175,22 @@ public class JavaPaimon {
             assigner = new HashBucketAssigner(table.snapshotManager(), user, table.store().newIndexFileHandler(), 1, 1, 0, table.coreOptions().dynamicBucketTargetRowNum(), -1);
             extractor = table.createRowKeyExtractor();
         }
+        GlobalIndexAssigner keys = table.bucketMode() == BucketMode.KEY_DYNAMIC ? keys(table, write) : null;
         Iterator wanted = json.readTree(rows).elements();
         while (wanted.hasNext()) {
             JsonNode one = (JsonNode) wanted.next();
             GenericRow row = row(at(one, 1), type.getFieldTypes());
             row.setRowKind(RowKind.fromShortString(at(one, 0).asText()));
-            if (assigner != null) {
+            if (keys != null) {
+                keys.processInput(row);
+            } else if (assigner != null) {
                 extractor.setRecord(row);
                 write.write(row, assigner.assign(extractor.partition(), extractor.trimmedPrimaryKey().hashCode()));
             } else {
                 write.write(row);
             }
         }
+        if (keys != null) keys.close();
         if (compaction != null) compact(table, write, compaction.equals("full"));
         List messages = write.prepareCommit(true, identifier);
         TableCommitImpl commit = table.newCommit(user);
@@ -190,6 +198,31 @@ public class JavaPaimon {
         commit.commit(identifier, messages);
         commit.close();
         write.close();
+    }
+
+    /** Where the keys of a table are that move between partitions; rows that it processes go to a writer. */
+    private GlobalIndexAssigner keys(FileStoreTable table, final TableWriteImpl write) throws Exception {
+        final GlobalIndexAssigner keys = new GlobalIndexAssigner(table);
+        keys.open(1L << 24, IOManager.create(folder), 1, 0, new BiConsumer() {
+            public void accept(Object row, Object bucket) {
+                try {
+                    write.write((InternalRow) row, ((Integer) bucket).intValue());
+                } catch (Exception error) {
+                    throw new RuntimeException(error);
+                }
+            }
+        });
+        new IndexBootstrap(table).bootstrap(1, 0, new Consumer() {
+            public void accept(Object key) {
+                try {
+                    keys.bootstrapKey((InternalRow) key);
+                } catch (Exception error) {
+                    throw new RuntimeException(error);
+                }
+            }
+        });
+        keys.endBoostrap(false);
+        return keys;
     }
 
     private void compact(FileStoreTable table, TableWriteImpl write, boolean full) throws Exception {

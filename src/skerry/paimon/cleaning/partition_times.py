@@ -1,11 +1,13 @@
-"""The moments that partitions stand for, from the texts of their values.
+"""The moments that partitions stand for, from the texts of their values; and when writers check them.
 
 Spec: docs/formats/paimon.md § 13.7.
 """
 
 from __future__ import annotations
 
+import random
 import re
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,8 +15,11 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from skerry.errors import SchemaError
+from skerry.paimon.metadata.option_values import parse_bool, parse_duration_ms
 
-__all__ = ["PartitionTimes"]
+__all__ = ["PartitionCheck", "PartitionTimes"]
+
+_END_INPUT: Final = "end-input.check-partition-expire"
 
 _DEFAULT: Final = re.compile(
     r"(?P<y>\d{1,10})-(?P<M>\d{1,2})-(?P<d>\d{1,2})"
@@ -105,3 +110,24 @@ def _compiled(form: str) -> re.Pattern[str]:
         return re.compile("".join(parts))
     except re.error:
         raise SchemaError(f"table option partition.timestamp-formatter={form!r} has a part twice") from None
+
+
+class PartitionCheck:
+    """When the partitions of a table are next checked by this process, as its writers do after commits."""
+
+    def __init__(self) -> None:
+        self._last_s = time.monotonic()
+        self._share = random.random()
+
+    def is_due(self, options: Mapping[str, str]) -> bool:
+        """Whether the interval of the options is over; the next one begins if so.
+
+        The first interval began at some moment before, so that short jobs check now and then, as in Java.
+        """
+        name = "partition.expiration-check-interval"
+        interval_s = parse_duration_ms(name, options.get(name, "1 h")) / 1000
+        at_once = not interval_s or parse_bool(_END_INPUT, options.get(_END_INPUT, "false"))
+        if not at_once and time.monotonic() - self._last_s + self._share * interval_s <= interval_s:
+            return False
+        self._last_s, self._share = time.monotonic(), 0.0
+        return True

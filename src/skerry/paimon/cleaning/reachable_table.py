@@ -7,7 +7,7 @@ Spec: docs/formats/paimon.md § 1.1, § 13.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from skerry.errors import NotFoundError
@@ -19,6 +19,7 @@ from skerry.paimon.cleaning.reachability import (
     kept_snapshots,
     reachable,
 )
+from skerry.paimon.done_partitions import SUCCESS_FILE
 from skerry.paimon.metadata.branches import branch_folder_names, branch_names, on_branch
 from skerry.paimon.metadata.iceberg_storage import ICEBERG_STORAGE
 from skerry.paimon.metadata.paths import MAIN_BRANCH, TablePaths
@@ -27,6 +28,7 @@ from skerry.paimon.metadata.snapshots import snapshot_ids
 from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.metadata.stream_marks import marks_folder
 from skerry.storage import FileStatus, Storage, file_key, join, name
+from skerry.table.indexes.registry import index_files, listed_pieces
 from skerry.table.reachability import FileKey, TableKind
 from skerry.table.work.tasks import Executor
 
@@ -114,7 +116,17 @@ class ReachablePaimonTable:
             found |= {file_key(file.location): file.location for file in reachable(self._state, run, reader)}
         lenient = MetadataReader(self._state, lenient=True, executor=self._executor)
         changes = files_of_changes(self._state, kept_changelogs(self._state), lenient)
-        return found | {file_key(file.location): file.location for file in changes}
+        found |= {file_key(file.location): file.location for file in changes}
+        pieces = listed_pieces(self.storage, self.location)
+        indexes = index_files(self.storage, self.location, pieces, found.keys())
+        beside = (*indexes, *self._marks(found.values()))
+        return found | {file_key(location): location for location in beside}
+
+    def _marks(self, locations: Iterable[str]) -> Iterator[str]:
+        """The success files that partitions with files may have."""
+        if self._state.schema.partition_keys:
+            for folder in {location.rsplit("/", 2)[0] for location in locations}:
+                yield join(folder, SUCCESS_FILE)
 
     def _metadata_files(self) -> Iterator[FileStatus]:
         """Schemas, snapshots, tags, changelogs, consumers and marks of streams of all branches, and hints.

@@ -22,7 +22,7 @@ from skerry.paimon.file_index.cursor import Cursor
 from skerry.paimon.file_index.keys import Leaf, loosened
 from skerry.paimon.file_index.row_sets import ALL_ROWS, NO_ROWS, RowSet, intersection, union
 from skerry.paimon.values.types import AtomicType
-from skerry.table.predicate import And, Constant, IntersectsExtent, IsNull, Or, Predicate
+from skerry.table.predicate import And, Constant, Holds, IntersectsExtent, IsNull, Or, Predicate
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -115,8 +115,8 @@ class FileIndex:
                 return intersection(self.select(child, columns) for child in children)
             case Or(children):
                 return union(self.select(child, columns) for child in children)
-            case IntersectsExtent():
-                return ALL_ROWS  # Paimon has no columns of shapes
+            case IntersectsExtent() | Holds():
+                return ALL_ROWS  # Paimon has no columns of shapes, and no index of computed values
         column = columns.get(predicate.column.field_id)
         return ALL_ROWS if column is None else self._of_column(predicate, column)
 

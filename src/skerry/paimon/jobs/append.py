@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 import pyarrow as pa
 
+from skerry.errors import UnsupportedError
 from skerry.paimon.change_request import ChangeRequest, commit_files, redo_after_conflicts
+from skerry.paimon.jobs.key_places import key_places
 from skerry.paimon.manifests.live_files import index_entries
+from skerry.paimon.manifests.manifest import ManifestEntry
 from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.operations import AppendRows, OverwritePartitions
 from skerry.paimon.operations.lookup import find_commit
 from skerry.paimon.writing.bucket_states import BucketStates
+from skerry.paimon.writing.cross_partition import CrossPartitionKeys
 from skerry.paimon.writing.dynamic_buckets import DynamicBuckets
 from skerry.paimon.writing.layout import WriteLayout
-from skerry.paimon.writing.table_writers import WrittenRows, write_rows
+from skerry.paimon.writing.table_writers import WrittenRows, write_rows, write_waiting
 from skerry.table.arguments import Rows
 from skerry.table.rows.incoming import conform, open_stream
 from skerry.table.summaries import RowChangeSummary
@@ -66,7 +70,10 @@ def append_batches(
     """
     layout = WriteLayout.of(state)
     bucket_states, indexes = known_buckets(request, state, layout)
-    written = write_rows(layout, batches, bucket_states, indexes)
+    if layout.waits:
+        written = write_waiting(layout, batches)
+    else:
+        written = write_rows(layout, batches, bucket_states, indexes)
     return written, commit_rows(request, layout, written, bucket_states, indexes, exclusive=exclusive)
 
 
@@ -75,9 +82,10 @@ def commit_rows(
     layout: WriteLayout,
     written: WrittenRows,
     bucket_states: BucketStates,
-    indexes: DynamicBuckets | None,
+    indexes: DynamicBuckets | CrossPartitionKeys | None,
     *,
     exclusive: bool = False,
+    replaces: Sequence[ManifestEntry] = (),
 ) -> PaimonState:
     """Commit rows that were written.
 
@@ -86,30 +94,38 @@ def commit_rows(
         layout: How they were written.
         written: The files.
         bucket_states: The buckets as they were before.
-        indexes: The keys of dynamic buckets; None for other tables.
+        indexes: The keys of dynamic buckets, or of all partitions; None for other tables.
         exclusive: Whether other writers must not have written to the same buckets since.
+        replaces: The files whose rows waited for buckets, which they have now.
     """
     operation = AppendRows(
         layout,
         written,
         bucket_states,
-        indexes,
+        indexes if isinstance(indexes, DynamicBuckets) else None,
         commit_id=request.commit_id,
         properties=request.properties,
         watermark=request.watermark,
         exclusive=exclusive,
+        replaces=replaces,
     )
-    return commit_files(request, operation, _indexes(layout, written))
+    after = commit_files(request, operation, _indexes(layout, written))
+    if isinstance(indexes, CrossPartitionKeys) and not operation.was_done:
+        indexes.keep(after)
+        request.keys[after.branch] = indexes
+    return after
 
 
 def known_buckets(
     request: ChangeRequest, state: PaimonState, layout: WriteLayout
-) -> tuple[BucketStates, DynamicBuckets | None]:
-    """The buckets of a state, none where no writer needs them, and the keys of dynamic buckets."""
+) -> tuple[BucketStates, DynamicBuckets | CrossPartitionKeys | None]:
+    """Its buckets, none where no writer needs them; and the keys of dynamic buckets, or of all partitions."""
     if not layout.has_keys and layout.options.bucket < 0:
         return BucketStates(), None
     known = request.bucket_states.get(state.branch)
     bucket_states = request.bucket_states[state.branch] = BucketStates.of(state) if known is None else known.at(state)
+    if layout.moves_keys:
+        return bucket_states, key_places(request, state, layout)
     is_dynamic = layout.has_keys and layout.options.bucket == -1
     return bucket_states, DynamicBuckets.of(state, index_entries(state)) if is_dynamic else None
 
@@ -140,7 +156,17 @@ def overwrite_partitions(
     layout = WriteLayout.of(state)
     written = WrittenRows()
     if data is not None:
-        indexes = DynamicBuckets(layout, ()) if layout.has_keys and layout.options.bucket == -1 else None
+        indexes: DynamicBuckets | CrossPartitionKeys | None = None
+        if layout.moves_keys:
+            if choose is not None or dynamic:
+                raise UnsupportedError(
+                    "single partitions of a table whose primary key lacks a partition key are not overwritten: the "
+                    "keys of the new rows may be in others",
+                    location=state.name,
+                )
+            indexes = CrossPartitionKeys(layout, state)
+        elif layout.has_keys and layout.options.bucket == -1:
+            indexes = DynamicBuckets(layout, ())
         batches = conform(data, state.arrow_schema)
         written = write_rows(layout, batches, BucketStates(), indexes)
     if dynamic and layout.schema.partition_keys:

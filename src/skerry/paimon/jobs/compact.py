@@ -20,9 +20,12 @@ from typing import Final
 from skerry.errors import CommitUnknownError, ConflictError
 from skerry.paimon.change_request import ChangeRequest
 from skerry.paimon.commit import retry_policy
+from skerry.paimon.indexing import commit_indexed
 from skerry.paimon.jobs.compact_tasks import BucketTask, CompactionRules, TaskResult, plan_compaction, run_task
+from skerry.paimon.jobs.waiting_rows import place_waiting
 from skerry.paimon.manifests.live_files import index_entries
 from skerry.paimon.metadata.options import CoreOptions, LookupCompact
+from skerry.paimon.metadata.paths import POSTPONE_BUCKET
 from skerry.paimon.metadata.snapshot import CommitKind
 from skerry.paimon.metadata.snapshots import find_snapshot
 from skerry.paimon.metadata.state import PaimonState
@@ -31,8 +34,8 @@ from skerry.paimon.operations import IndexChange, ReplaceFiles
 from skerry.paimon.operations.row_vectors import change_vectors
 from skerry.paimon.statistics.samples import delete_key
 from skerry.paimon.writing.bucket_states import BucketStates
+from skerry.paimon.writing.clustering import Clustering
 from skerry.paimon.writing.layout import WriteLayout
-from skerry.table.commit import commit
 from skerry.table.owned_files import OwnedFiles, after_publish, log_after_publish, owned_files
 from skerry.table.summaries import CompactSummary
 from skerry.table.work.tasks import JobProgress
@@ -92,6 +95,8 @@ def compact(
         UnsupportedError: Tables of this kind are not compacted; the message names the option.
     """
     state = request.target.load()
+    if not dry_run:
+        state = place_waiting(request, state, rules.choose)
     tasks = plan_compaction(state, _layout(state, target_file_size), rules)
     if dry_run:
         return _planned(state, tasks)
@@ -99,7 +104,7 @@ def compact(
     waits = iter(()) if once else retry_policy(state).waits_s()
     while True:
         try:
-            found = _Attempt(request, state, _layout(state, target_file_size)).run(tasks)
+            found = _Attempt(request, state, _layout(state, target_file_size), rules.clustering).run(tasks)
             counts = _added(counts, found.counts)
             wait = next(waits, None) if found.lost else None
             if wait is None:
@@ -143,13 +148,21 @@ def compact_due(request: ChangeRequest, state: PaimonState) -> None:
             properties = {_FULL: "true"}
         else:
             touched = {
-                key for key, files in bucket_states.levels.items() if is_hidden or files != known.levels.get(key)
+                key
+                for key, files in bucket_states.levels.items()
+                if key[1] != POSTPONE_BUCKET and (is_hidden or files != known.levels.get(key))
             }
             due = frozenset(key for key in touched if _is_due(state.options, bucket_states, key))
             rules = CompactionRules(buckets=due)
             if not due:
                 return
-        compact(replace(request, properties=properties, commit_id=None), rules, once=not is_hidden)
+        stop = state.options.stop_trigger
+        waits = (
+            is_hidden
+            or state.options.commit_force_compact
+            or any(bucket_states.run_count(*key) >= stop for key in rules.buckets or ())
+        )
+        compact(replace(request, properties=properties, commit_id=None), rules, once=not waits)
 
 
 def compact_invisible(request: ChangeRequest) -> None:
@@ -206,6 +219,7 @@ class _Attempt:
     request: ChangeRequest
     state: PaimonState
     layout: WriteLayout
+    clustering: Clustering | None = None
 
     def run(self, tasks: Sequence[BucketTask]) -> _Round:
         """Run tasks and commit them; files of tasks that could not be committed are removed."""
@@ -215,7 +229,7 @@ class _Attempt:
     def _do(self, tasks: Sequence[BucketTask], owned: OwnedFiles) -> Iterator[_Done]:
         total = sum(len(task.entries) for task in tasks)
         files = rows = size = 0
-        work = functools.partial(run_task, self.state, self.layout)
+        work = functools.partial(run_task, self.state, self.layout, self.clustering)
         for task, result in zip(tasks, owned.map(self.request.executor, work, tasks), strict=True):
             yield _Done(task, result)
             files += len(task.entries)
@@ -275,7 +289,7 @@ class _Attempt:
                 deletes={key[2]: delete_key(key[2], len(positions)) for key, positions in deleted.items()},
                 properties=self.request.properties,
             )
-            return _counts(commit(operation, self.request.target, retry_policy), done, index)
+            return _counts(commit_indexed(operation, self.request.target), done, index)
 
 
 def _units(done: Sequence[_Done]) -> list[list[_Done]]:

@@ -25,6 +25,7 @@ from skerry.paimon.manifests.live_files import live_entries
 from skerry.paimon.manifests.manifest import FileSource, ManifestEntry
 from skerry.paimon.merging import Records
 from skerry.paimon.metadata.options import ChangelogProducer, MergeEngine
+from skerry.paimon.metadata.paths import POSTPONE_BUCKET
 from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.planning.deletion_positions import Positions
 from skerry.paimon.planning.file_splits import FileSplits, key_sections
@@ -34,6 +35,7 @@ from skerry.paimon.reading.compacting import CompactedRecords, FullMerge, Lookup
 from skerry.paimon.reading.key_lookup import BucketFiles as FilesWithKeys
 from skerry.paimon.reading.key_lookup import KeyLookup
 from skerry.paimon.reading.rows import SplitReader
+from skerry.paimon.writing.clustering import Clustering
 from skerry.paimon.writing.data_files import BucketFiles, BucketLocation, WrittenDataFile
 from skerry.paimon.writing.key_sorting import file_rows
 from skerry.paimon.writing.layout import WriteLayout
@@ -69,12 +71,14 @@ class CompactionRules:
         min_input_files: Number of small files of an append table from which on they are joined;
             `compaction.min.file-num` if None.
         buckets: Only these buckets of partitions.
+        clustering: Rewrite all files of an append table, with rows in this order.
     """
 
     full: bool = False
     choose: Callable[[Collection[bytes]], Collection[bytes]] | None = None
     min_input_files: int | None = None
     buckets: frozenset[tuple[bytes, int]] | None = None
+    clustering: Clustering | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +139,7 @@ def plan_compaction(state: PaimonState, layout: WriteLayout, rules: CompactionRu
     buckets: dict[tuple[bytes, int], list[ManifestEntry]] = {}
     for entry in live:
         key = entry.partition, entry.bucket
-        if rules.buckets is None or key in rules.buckets:
+        if entry.bucket != POSTPONE_BUCKET and (rules.buckets is None or key in rules.buckets):
             buckets.setdefault(key, []).append(entry)
     splits = FileSplits(state, layout)
     if layout.has_keys:
@@ -149,6 +153,9 @@ def _small_file_tasks(
 ) -> Iterable[BucketTask]:
     least = layout.options.compaction_min_file_num if rules.min_input_files is None else rules.min_input_files
     vectors = _vectors(splits, entries)
+    if rules.clustering is not None:  # all rows, so that each file has a part of the order
+        yield BucketTask(tuple(entries), RewriteReason.ASKED, vectors=vectors)
+        return
     for group in plan_small_files(
         entries,
         layout.target_file_size,
@@ -197,29 +204,45 @@ def _tree_task(
 # Execution -----------------------------------------------------------------------------------------------------------
 
 
-def run_task(state: PaimonState, layout: WriteLayout, task: BucketTask) -> TaskResult:
+def run_task(state: PaimonState, layout: WriteLayout, clustering: Clustering | None, task: BucketTask) -> TaskResult:
     """Rewrite the files of a bucket; if that fails, what was written is removed.
 
     Args:
         state: The state that was planned.
         layout: How the table's files are written.
+        clustering: The order of rows; None to keep theirs.
         task: The task.
     """
     splits = FileSplits(state, layout, task.vectors)
-    return (
-        _TreeMerge(state, layout, splits, task).run() if task.unit is not None else _join(state, layout, splits, task)
-    )
+    if task.unit is not None:
+        return _TreeMerge(state, layout, splits, task).run()
+    return _join(state, layout, splits, task, clustering)
 
 
-def _join(state: PaimonState, layout: WriteLayout, splits: FileSplits, task: BucketTask) -> TaskResult:
-    """Join files one after the other, leaving out deleted rows."""
+def _join(
+    state: PaimonState, layout: WriteLayout, splits: FileSplits, task: BucketTask, clustering: Clustering | None
+) -> TaskResult:
+    """Join files one after the other, leaving out deleted rows, or sort the rows of all."""
     bucket = _location_of(layout, task.entries[0])
     first = min(entry.file.min_sequence_number for entry in task.entries)
     layout = layout.with_lineage
     files = BucketFiles(layout, bucket, source=FileSource.COMPACT, first_sequence_number=first)
     columns = read_columns(layout, state.arrow_schema)
+
+    def read(columns: pa.Schema) -> Iterator[pa.RecordBatch]:
+        return _reader(state, columns).batches([splits.raw(task.entries)])
+
+    rows = read(columns)
+    if clustering is not None:
+        rows = clustering.batches(
+            read,
+            columns,
+            most_rows=sum(entry.file.row_count for entry in task.entries),
+            file_bytes=layout.target_file_size,
+            range_bytes=state.options.merge_memory_bytes,
+        )
     try:
-        for batch in _reader(state, columns).batches([splits.raw(task.entries)]):
+        for batch in rows:
             files.write(stored_rows(batch))
         return TaskResult(task.entries, (), tuple(files.close()))
     except BaseException:

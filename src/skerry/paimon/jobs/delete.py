@@ -9,6 +9,7 @@ Spec: docs/formats/paimon.md § 4.3, § 8.5, § 12.1.
 from __future__ import annotations
 
 import functools
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,6 +21,7 @@ from skerry.paimon.jobs.column_changes import change_columns
 from skerry.paimon.jobs.record_changes import DeleteRows, change_records
 from skerry.paimon.jobs.row_changes import file_count, merged_positions, replace_positions
 from skerry.paimon.jobs.row_tasks import POSITION_FIELDS, RowJob, find_rows
+from skerry.paimon.metadata.option_values import parse_bool
 from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.planning.deletion_positions import Positions
 from skerry.paimon.planning.partition_choice import names_partitions, partitions_where
@@ -29,6 +31,8 @@ from skerry.table.rows.incoming import conform, open_stream
 from skerry.table.summaries import RowChangeSummary
 
 __all__ = ["delete", "overwrite"]
+
+_BY_RECORDS: Final = "delete.force-produce-changelog"
 
 
 def delete(request: ChangeRequest, where: Condition) -> RowChangeSummary:
@@ -45,7 +49,10 @@ def delete(request: ChangeRequest, where: Condition) -> RowChangeSummary:
 
     def attempt(state: PaimonState) -> RowChangeSummary:
         predicate = parse(where, state.arrow_schema)
-        if names_partitions(predicate, state.schema):
+        by_records = state.schema.primary_keys and parse_bool(
+            _BY_RECORDS, state.schema.options.get(_BY_RECORDS, "false")
+        )
+        if names_partitions(predicate, state.schema) and not by_records:
             return overwrite_partitions(request, None, partitions_where(predicate, state.schema))
         job = RowJob.of(request, state)
         if state.schema.primary_keys:
@@ -71,7 +78,7 @@ def overwrite(request: ChangeRequest, data: Rows, where: Condition | None = None
         if names_partitions(predicate, state.schema):
             new = conform(rows, state.arrow_schema).read_all()
             inside = all(pc.all(row_mask(predicate, batch)).as_py() for batch in new.to_batches())
-            if inside or not (state.schema.primary_keys or state.options.bucket > 0):
+            if (inside and not job.layout.moves_keys) or not (state.schema.primary_keys or state.options.bucket > 0):
                 return overwrite_partitions(request, new, partitions_where(predicate, state.schema))
         if state.schema.primary_keys:
             return change_records(job, DeleteRows(predicate, conform(rows, state.arrow_schema)))

@@ -5,30 +5,27 @@ Spec: docs/formats/paimon.md § 13.7.
 
 from __future__ import annotations
 
-import random
-import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 
 from skerry.errors import SchemaError
 from skerry.paimon.change_request import ChangeRequest
-from skerry.paimon.cleaning.partition_times import PartitionTimes
+from skerry.paimon.cleaning.partition_times import PartitionCheck, PartitionTimes
 from skerry.paimon.jobs.append import overwrite_partitions
 from skerry.paimon.manifests.live_files import live_entries
 from skerry.paimon.manifests.manifest import ManifestEntry
-from skerry.paimon.metadata.option_values import parse_bool, parse_choice, parse_duration_ms, parse_int
+from skerry.paimon.metadata.option_values import parse_choice, parse_duration_ms, parse_int
 from skerry.paimon.metadata.partition_names import partition_texts
 from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.writing.data_files import local_millis
 from skerry.table.owned_files import after_publish
 from skerry.table.summaries import PartitionExpireSummary
 
-__all__ = ["PartitionCheck", "expire_due_partitions", "expire_partitions"]
+__all__ = ["expire_due_partitions", "expire_partitions"]
 
 _PREFIX = "partition.expiration-"
-_END_INPUT = "end-input.check-partition-expire"
 
 
 class _Strategy(Enum):
@@ -75,27 +72,6 @@ class _Rule:
         pattern, form = (options.get(f"partition.timestamp-{name}") for name in ("pattern", "formatter"))
         times = PartitionTimes(state.schema.partition_keys, pattern, form)
         return cls(age, strategy, times, parse_int(f"{_PREFIX}max-num", options.get(f"{_PREFIX}max-num", "100")))
-
-
-class PartitionCheck:
-    """When the partitions of a table are next checked by this process, as its writers do after commits."""
-
-    def __init__(self) -> None:
-        self._last_s = time.monotonic()
-        self._share = random.random()
-
-    def is_due(self, options: Mapping[str, str]) -> bool:
-        """Whether the interval of the options is over; the next one begins if so.
-
-        The first interval began at some moment before, so that short jobs check now and then, as in Java.
-        """
-        name = f"{_PREFIX}check-interval"
-        interval_s = parse_duration_ms(name, options.get(name, "1 h")) / 1000
-        at_once = not interval_s or parse_bool(_END_INPUT, options.get(_END_INPUT, "false"))
-        if not at_once and time.monotonic() - self._last_s + self._share * interval_s <= interval_s:
-            return False
-        self._last_s, self._share = time.monotonic(), 0.0
-        return True
 
 
 def expire_due_partitions(request: ChangeRequest, state: PaimonState, check: PartitionCheck) -> None:

@@ -26,9 +26,12 @@ from skerry.paimon.change_request import ChangeRequest, commit_files, redo_after
 from skerry.paimon.handle import PaimonHandle
 from skerry.paimon.jobs.append import append_batches, overwrite_partitions
 from skerry.paimon.jobs.compact import compact_invisible
+from skerry.paimon.jobs.expire_partitions import expire_due_partitions
 from skerry.paimon.jobs.merge import upsert, upsert_keys
 from skerry.paimon.jobs.once import commit_once
 from skerry.paimon.jobs.shuffle_files import Group, ShuffleFile, read_groups, write_shuffle_file
+from skerry.paimon.jobs.waiting_rows import place_before
+from skerry.paimon.metadata.paths import POSTPONE_BUCKET
 from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.operations import AppendRows, OverwritePartitions
 from skerry.paimon.writing.bucket_states import BucketStates
@@ -83,7 +86,7 @@ class ShareLayout:
         check_publication(state, publication)
         files = WriteLayout.of(state)
         owns = owns_buckets and files.has_keys and files.options.bucket > 0
-        owns = owns and publication.mode is not WriteMode.UPSERT
+        owns = owns and not files.waits and publication.mode is not WriteMode.UPSERT
         writes_buckets = files.options.bucket > 0 and (owns or not files.has_keys)
         bucket_states = (
             BucketStates.of(state) if writes_buckets and publication.mode is WriteMode.APPEND else BucketStates()
@@ -159,6 +162,9 @@ def write_share(layout: ShareLayout, mode: WriteMode, batches: Iterable[pa.Recor
     router = Router(files, lambda partition: files.options.bucket)
 
     def split(batch: pa.RecordBatch) -> Iterator[tuple[Group, pa.RecordBatch]]:
+        if files.moves_keys:  # a key's rows stay in order, whatever their partitions
+            yield (b"", 0), batch
+            return
         for bucket, part, _ in router.split(batch):
             yield bucket.key, part
 
@@ -219,6 +225,8 @@ def publish_shares(
     with owned_shares(layout, shares) as files:
         write = _Write(layout, shares, publication)
         request = table.request(publication.ref, publication.properties)
+        if table.state.options.bucket == POSTPONE_BUCKET:
+            place_before(request, appends=publication.mode in (WriteMode.APPEND, WriteMode.UPSERT))
         if batch is None:
             write.commit(request)
             published = True
@@ -226,6 +234,8 @@ def publish_shares(
             published = commit_once(request, batch, write.commit)
         files.remove([file.location for file in write.shuffle_files] if published else None)
     compact_invisible(request)
+    if request.target.newest is not None:
+        expire_due_partitions(request, request.target.newest, table.partition_check)
     state = table.keep(request)
     return state if published else None
 

@@ -99,6 +99,12 @@ def change_records(job: RowJob, transform: RowTransform) -> RowChangeSummary:
     """
     refuse_deletes(job)
     layout, state = job.layout, job.state
+    if layout.moves_keys and layout.options.merge_engine is not MergeEngine.DEDUPLICATE:
+        raise UnsupportedError(
+            f"table option merge-engine={layout.options.merge_engine.value}: rows of a table whose primary key lacks a "
+            "partition key are changed by records only, which go to the partition of their key",
+            location=state.name,
+        )
     bucket_states, indexes = known_buckets(job.request, state, layout)
     predicate = transform.predicate
     tasks = _by_bucket(job.splits(predicate), bucket_states)

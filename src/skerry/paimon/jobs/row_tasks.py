@@ -400,8 +400,10 @@ def change_bucket(layout: WriteLayout, reader: SplitReader, transform: RowTransf
 
 
 def _equal_keys(layout: WriteLayout, before: pa.RecordBatch, after: pa.RecordBatch) -> npt.NDArray[np.bool_]:
-    """bool[rows] Whether rows have the same primary key."""
+    """bool[rows] Whether rows have the same primary key, and belong to the same partition."""
     equal = np.ones(before.num_rows, np.bool_)
-    for key in layout.schema.primary_keys:
-        equal &= np.asarray(pc.equal(before.column(key), after.column(key).cast(before.column(key).type)))
+    for key in {*layout.schema.primary_keys, *layout.schema.partition_keys}:
+        old, new = before.column(key), after.column(key).cast(before.column(key).type)
+        is_equal = pc.or_(pc.equal(old, new).fill_null(False), pc.and_(old.is_null(), new.is_null()))
+        equal &= np.asarray(is_equal)
     return equal

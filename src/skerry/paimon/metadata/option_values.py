@@ -14,6 +14,11 @@ from typing import Final, TypeVar
 from skerry.errors import SchemaError, UnsupportedError
 
 __all__ = [
+    "BucketFunction",
+    "ChangelogProducer",
+    "FileFormat",
+    "LookupCompact",
+    "MergeEngine",
     "OptionTexts",
     "parse_bool",
     "parse_choice",
@@ -25,6 +30,54 @@ __all__ = [
 ]
 
 Choice = TypeVar("Choice", bound=Enum)
+
+
+class MergeEngine(Enum):
+    """How records of one key are merged into one row."""
+
+    DEDUPLICATE = "deduplicate"
+    PARTIAL_UPDATE = "partial-update"
+    AGGREGATION = "aggregation"
+    FIRST_ROW = "first-row"
+
+
+class ChangelogProducer(Enum):
+    """How changelog files are produced."""
+
+    NONE = "none"
+    INPUT = "input"
+    LOOKUP = "lookup"
+    FULL_COMPACTION = "full-compaction"
+
+
+class LookupCompact(Enum):
+    """When compaction by look-up takes files of level 0 up."""
+
+    RADICAL = "radical"
+    """After every commit."""
+    GENTLE = "gentle"
+    """When there are many, as without look-up."""
+
+
+class BucketFunction(Enum):
+    """How buckets are computed from bucket keys."""
+
+    DEFAULT = "default"
+    MOD = "mod"
+    HIVE = "hive"
+
+
+class FileFormat(Enum):
+    """Formats of data files."""
+
+    PARQUET = "parquet"
+    ORC = "orc"
+    AVRO = "avro"
+    AMUDAI = "amudai"
+    """Only in tables that were created with it: no other engine reads it."""
+
+
+# Texts --------------------------------------------------------------------------------------------------------------
 
 _SIZE_UNITS: Final = {
     "": 1,

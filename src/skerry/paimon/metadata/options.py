@@ -8,10 +8,17 @@ Spec: docs/formats/paimon.md; Paimon Java, `CoreOptions`.
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import Final
 
-from skerry.paimon.metadata.option_values import OptionTexts, parse_levels
+from skerry.paimon.metadata.option_values import (
+    BucketFunction,
+    ChangelogProducer,
+    FileFormat,
+    LookupCompact,
+    MergeEngine,
+    OptionTexts,
+    parse_levels,
+)
 from skerry.paimon.metadata.paths import MAIN_BRANCH, TablePaths
 
 __all__ = [
@@ -28,51 +35,6 @@ __all__ = [
 FALLBACK_BRANCH: Final = "scan.fallback-branch"
 MERGE_ON_READ: Final = "deletion-vectors.merge-on-read"
 _MEBIBYTE: Final = 1 << 20
-
-
-class MergeEngine(Enum):
-    """How records of one key are merged into one row."""
-
-    DEDUPLICATE = "deduplicate"
-    PARTIAL_UPDATE = "partial-update"
-    AGGREGATION = "aggregation"
-    FIRST_ROW = "first-row"
-
-
-class ChangelogProducer(Enum):
-    """How changelog files are produced."""
-
-    NONE = "none"
-    INPUT = "input"
-    LOOKUP = "lookup"
-    FULL_COMPACTION = "full-compaction"
-
-
-class LookupCompact(Enum):
-    """When compaction by look-up takes files of level 0 up."""
-
-    RADICAL = "radical"
-    """After every commit."""
-    GENTLE = "gentle"
-    """When there are many, as without look-up."""
-
-
-class BucketFunction(Enum):
-    """How buckets are computed from bucket keys."""
-
-    DEFAULT = "default"
-    MOD = "mod"
-    HIVE = "hive"
-
-
-class FileFormat(Enum):
-    """Formats of data files."""
-
-    PARQUET = "parquet"
-    ORC = "orc"
-    AVRO = "avro"
-    AMUDAI = "amudai"
-    """Only in tables that were created with it: no other engine reads it."""
 
 
 class CoreOptions(OptionTexts):
@@ -138,6 +100,16 @@ class CoreOptions(OptionTexts):
     def dynamic_bucket_max(self) -> int:
         """Maximum number of dynamic buckets per partition; -1 for no limit."""
         return self._int("dynamic-bucket.max-buckets", -1)
+
+    @property
+    def postpone_buckets(self) -> int:
+        """Buckets of a new partition of a table with postponed buckets."""
+        return self._int("postpone.default-bucket-num", 1)
+
+    @property
+    def postpone_waits(self) -> bool:
+        """Whether new rows of such a table wait for a compaction that puts them into buckets."""
+        return not self._bool("postpone.batch-write-fixed-bucket", default=True)
 
     # ---- rows ----
 
@@ -453,6 +425,16 @@ class CoreOptions(OptionTexts):
     def compaction_trigger(self) -> int:
         """Number of sorted runs of a bucket from which on it is compacted."""
         return self._int("num-sorted-run.compaction-trigger", 5)
+
+    @property
+    def commit_force_compact(self) -> bool:
+        """Whether writers wait for every compaction that is due."""
+        return self._bool("commit.force-compact", False)
+
+    @property
+    def stop_trigger(self) -> int:
+        """Number of sorted runs of a bucket from which on writers wait until it is compacted."""
+        return max(self._int("num-sorted-run.stop-trigger", self.compaction_trigger + 3), self.compaction_trigger)
 
     @property
     def num_levels(self) -> int:

@@ -15,6 +15,7 @@ from skerry.paimon.metadata.schema import TableSchema
 from skerry.paimon.metadata.schemas import latest_schema, read_schema
 from skerry.paimon.metadata.snapshot import Snapshot
 from skerry.storage import Storage, name
+from skerry.table.indexes.definitions import INDEX_PREFIX
 
 __all__ = ["CommitFollower", "PaimonState", "load_state"]
 
@@ -69,6 +70,11 @@ class PaimonState:
     def properties(self) -> dict[str, str]:
         """The table's options as texts."""
         return dict(self.schema.options)
+
+    @property
+    def is_indexed(self) -> bool:
+        """Whether options ask for indexes that files can have: a position must be a row, not a part of one."""
+        return not self.options.data_evolution and any(name.startswith(INDEX_PREFIX) for name in self.schema.options)
 
     @property
     def arrow_schema(self) -> pa.Schema:

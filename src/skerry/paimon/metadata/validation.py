@@ -21,6 +21,7 @@ from skerry.paimon.metadata.options import ChangelogProducer, CoreOptions, FileF
 from skerry.paimon.metadata.paths import POSTPONE_BUCKET
 from skerry.paimon.metadata.schema import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from skerry.paimon.values.types import AtomicType, DataField, TypeRoot, VectorType, types_within
+from skerry.table.indexes.definitions import check_index_properties
 from skerry.table.statistics.settings import check_statistics_properties
 
 __all__ = ["check_options", "check_readable", "check_rewritable", "check_schema", "check_writable"]
@@ -70,6 +71,7 @@ def check_options(schema: TableSchema, before: Mapping[str, str] = MappingProxyT
     changed = {name: text for name, text in schema.options.items() if before.get(name) != text}
     CoreOptions(changed).check()
     check_statistics_properties(changed, schema.arrow_schema)
+    check_index_properties(changed, schema.arrow_schema)
 
 
 def _check_keys(schema: TableSchema) -> None:
@@ -268,9 +270,6 @@ def _refuse_if_set(options: Mapping[str, str], names: tuple[str, ...]) -> None:
 
 _UNWRITABLE_IF_TRUE: Final = (
     "clustering.incremental",
-    "commit.force-compact",
-    "delete.force-produce-changelog",
-    "force-lookup",
     "primary-key.nullable",
 )
 _UNWRITABLE_IF_SET: Final = (
@@ -278,7 +277,6 @@ _UNWRITABLE_IF_SET: Final = (
     "commit.callbacks",
     "global-index.external-path",
     "metastore.tag-to-partition",
-    "partition.mark-done-action",
     "pk-bitmap.index.columns",
     "pk-btree.index.columns",
     "pk-full-text.index.columns",
@@ -301,8 +299,6 @@ def check_writable(schema: TableSchema) -> None:
     options = schema.options
     _refuse_if_true(options, _UNWRITABLE_IF_TRUE)
     _refuse_if_set(options, _UNWRITABLE_IF_SET)
-    if options.get("tag.automatic-creation", "none").strip().lower() == "batch":
-        raise UnsupportedError("table option tag.automatic-creation=batch is not supported", rule=_RULE)
     if options.get("data-file.external-paths", "").strip():
         # without a strategy the paths only say where files may be, and writers keep using the table's folder
         strategy = options.get(_PATH_STRATEGY, "none").strip().lower()
@@ -328,18 +324,19 @@ def _check_parquet_only(schema: TableSchema) -> None:
             if isinstance(type_, VectorType) or type_.root is TypeRoot.VARIANT:
                 raise UnsupportedError(
                     f"column {field.name!r} of type {field.type} is written to Parquet files only: set file.format and "
-                    "changelog-file.format to parquet",
+                    "changelog-file.format to parquet, and let no rows wait for buckets in Avro files",
                     rule=_RULE,
                 )
 
 
 def _check_writable_keys(schema: TableSchema, options: CoreOptions) -> None:
     """Refuse primary-key tables in which readers would not see what is written."""
-    if options.bucket == POSTPONE_BUCKET:
-        raise UnsupportedError("table option bucket=-2 is not supported for writing", rule=_RULE)
-    if schema.is_cross_partition and options.bucket == -1:
+    if options.bucket == POSTPONE_BUCKET and options.postpone_waits:
+        _check_parquet_only(schema)
+    moves_keys = schema.is_cross_partition and options.bucket == -1
+    if moves_keys and options.merge_engine is MergeEngine.DEDUPLICATE and options.ignore_delete:
         raise UnsupportedError(
-            "table option bucket=-1 is not supported for writing if a partition key is not part of the primary key",
+            "table option ignore-delete=true: a row whose key moves to another partition would stay in the old one",
             rule=_RULE,
         )
 

@@ -9,15 +9,18 @@ Spec: docs/formats/paimon.md § 4.1, § 8.7.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from skerry.errors import ConflictError
 from skerry.paimon.manifests.index_manifest import HASH
-from skerry.paimon.manifests.live_files import index_entries
+from skerry.paimon.manifests.live_files import index_entries, live_entries
+from skerry.paimon.manifests.manifest import FileKind, ManifestEntry
+from skerry.paimon.metadata.paths import POSTPONE_BUCKET
 from skerry.paimon.metadata.snapshot import CommitKind
 from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.operations.change import CommitId, IndexChange, TableChange
+from skerry.paimon.operations.conflicts import check_entries
 from skerry.paimon.operations.lookup import find_commit
 from skerry.paimon.operations.samples import added_samples
 from skerry.paimon.writing.bucket_states import BucketStates
@@ -26,6 +29,7 @@ from skerry.paimon.writing.dynamic_buckets import DynamicBuckets
 from skerry.paimon.writing.layout import WriteLayout
 from skerry.paimon.writing.renumbering import renumbered
 from skerry.paimon.writing.table_writers import WrittenRows
+from skerry.table.statistics.table_sample import SampleChange
 
 __all__ = ["AppendRows"]
 
@@ -41,7 +45,9 @@ class AppendRows:
         commit_id: Who commits.
         properties: The snapshot's properties.
         watermark: Event time that the rows have reached.
-        exclusive: Whether it is a conflict when others have written to the same buckets since the writer began.
+        exclusive: Whether it is a conflict when others have written to the same buckets since the writer began; in
+            tables whose keys move between partitions, to any bucket, and always.
+        replaces: The files whose rows waited for buckets, which they have now.
 
     Attributes:
         superseded: Files that were rewritten; nothing refers to them.
@@ -59,6 +65,7 @@ class AppendRows:
         properties: Mapping[str, str] | None = None,
         watermark: int | None = None,
         exclusive: bool = False,
+        replaces: Sequence[ManifestEntry] = (),
     ) -> None:
         self._layout = layout
         self.files = written.files
@@ -69,6 +76,7 @@ class AppendRows:
         self._properties = dict(properties or {})
         self._watermark = watermark
         self._exclusive = exclusive
+        self._removed = tuple(replace(entry, kind=FileKind.DELETE) for entry in replaces)
         self.superseded: list[WrittenDataFile] = []
         self.was_done = False
 
@@ -79,21 +87,25 @@ class AppendRows:
             ConflictError: Another writer has changed how rows are assigned to buckets.
         """
         self.was_done = find_commit(base, self._commit_id) is not None
-        if not self.files or self.was_done:
+        if not (self.files or self._removed) or self.was_done:
             return None
+        if self._removed:
+            check_entries(live_entries(base), self._removed)
         if self._layout.has_keys or self._layout.options.bucket > 0:
-            if self._exclusive:
+            if self._exclusive or self._layout.moves_keys:
                 self._check_others(base)
             self._bucket_states = self._bucket_states.at(base)
             self._check_buckets(base)
             self._move_behind()
+        waits = any(file.bucket.number == POSTPONE_BUCKET for file in self.files)
+        added = tuple(file.entry() for file in self.files if not file.is_changelog)
         return TableChange(
-            CommitKind.APPEND,
+            CommitKind.COMPACT if self._removed else CommitKind.APPEND,
             self._commit_id,
-            tuple(file.entry() for file in self.files if not file.is_changelog),
+            (*self._removed, *added),
             tuple(file.entry() for file in self.files if file.is_changelog),
             self._index_change(base),
-            added_samples(base, self._layout, self.files),
+            SampleChange() if waits else added_samples(base, self._layout, self.files),
             properties=self._properties,
             watermark=self._watermark,
         )
@@ -105,9 +117,14 @@ class AppendRows:
             ConflictError: The work must be repeated.
         """
         written = self._bucket_states.written_since(base)
-        if written is None or any(file.bucket.key in written for file in self.files):
+        if self._layout.moves_keys:
+            is_lost = written is None or bool(written)
+        else:
+            is_lost = written is None or any(file.bucket.key in written for file in self.files)
+        if is_lost:
+            what = "rows" if self._layout.moves_keys else "the same bucket"
             raise ConflictError(
-                "another writer has changed the same bucket, or snapshots have expired since it was read",
+                f"another writer has changed {what}, or snapshots have expired since it was read",
                 location=base.name,
                 retryable=False,
             )
@@ -119,6 +136,8 @@ class AppendRows:
             ConflictError: The work must be repeated.
         """
         for file in self.files:
+            if file.bucket.number == POSTPONE_BUCKET:
+                continue
             total = self._bucket_states.total_buckets.get(file.bucket.partition, file.bucket.total_buckets)
             if total != file.bucket.total_buckets:
                 raise ConflictError(
@@ -136,6 +155,8 @@ class AppendRows:
         for key, files in by_bucket.items():
             least = min(file.file.min_sequence_number for file in files)
             shift = self._bucket_states.next_sequence(*key) - least
+            if key[1] == POSTPONE_BUCKET:
+                shift = 0  # records are numbered when they get a bucket
             if self._layout.has_keys:
                 shift = max(shift, 0)
             for file in files:

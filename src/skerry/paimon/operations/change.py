@@ -68,6 +68,7 @@ class TableChange:
         properties: The snapshot's properties.
         watermark: Event time that the rows have reached.
         schema_id: The schema that the change was made for.
+        beside: Locations of files that were written for the change and that the snapshot does not name.
     """
 
     kind: CommitKind
@@ -80,3 +81,4 @@ class TableChange:
     properties: Mapping[str, str] = field(default_factory=dict)
     watermark: int | None = None
     schema_id: int | None = None
+    beside: tuple[str, ...] = ()

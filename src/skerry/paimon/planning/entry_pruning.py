@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,7 @@ from skerry.paimon.planning.bucket_sections import (
     merge_sections,
     pack_sections,
 )
+from skerry.paimon.planning.deletion_positions import Positions
 from skerry.paimon.planning.entry_columns import PartitionCodes, live_rows, partition_metrics
 from skerry.paimon.planning.file_locations import bucket_folders, check_locations
 from skerry.paimon.planning.file_pruning import FilePruner, index_sources
@@ -42,10 +43,15 @@ from skerry.table.files.scan_task import ScanStep
 from skerry.table.predicate import Predicate, evaluate
 from skerry.table.work.read_ahead import WorkPool
 
+if TYPE_CHECKING:
+    from skerry.paimon.planning.table_indexes import IndexLookup
+
 __all__ = ["EntryPruner", "ReadEntries"]
 
 _Mask = npt.NDArray[np.bool_]
 _RULE: Final = "docs/formats/paimon.md § 7.4"
+_BY_KEYS: Final = "files by index of keys"
+_BY_ROWS: Final = "rows by index"
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +245,10 @@ class EntryPruner:
         """Prune live files by keys, then sections of them by values and indexes."""
         options = self.state.options
         by_keys = self._pruner(live).by_keys()
+        lookup = self._lookup()
         files = live.take(np.flatnonzero(by_keys.may))
+        if lookup is not None:
+            files = self._look_keys_up(lookup, files)
         sections, ranges = self._overlaps(files)
         pruner = self._pruner(files)
         verdict = pruner.by_stitched_values(sections) if options.data_evolution else pruner.by_values()
@@ -254,7 +263,60 @@ class EntryPruner:
             kept = self._prune_row_ids(files, kept)
         if self.conjuncts and options.file_index_read:
             kept = self._prune_indexes(pruner, files, kept, must)
-        return self._finish(files, kept, ranges, must, vectors)
+        rows: Mapping[int, Positions] = {}
+        if lookup is not None:
+            kept, rows = self._look_values_up(lookup, files, kept, must)
+        return self._finish(files, kept, ranges, must, vectors, rows)
+
+    def _lookup(self) -> IndexLookup | None:
+        """The table's indexes, if there are any."""
+        if not (self.conjuncts and self.state.is_indexed):
+            return None
+        from skerry.paimon.planning.table_indexes import IndexLookup
+
+        return IndexLookup(self.state, self.conjuncts, self.pool)
+
+    def _look_keys_up(self, lookup: IndexLookup, files: ReadEntries) -> ReadEntries:
+        """Files without those whose indexes have none of the keys."""
+        every = np.arange(files.entries.num_rows)
+        found = lookup.rows(files.entries, every, self._places(files), lookup.on_keys)
+        empty = [number for number, rows in found.items() if not len(rows)]
+        if not empty:
+            return files
+        left = np.delete(every, empty)
+        self.steps.append(_step(_BY_KEYS, files, every, left, (("no row by the indexes", len(empty)),)))
+        return files.take(left)
+
+    def _look_values_up(
+        self, lookup: IndexLookup, files: ReadEntries, sections: Sections, must: _Mask
+    ) -> tuple[Sections, Mapping[int, Positions]]:
+        """Sections of which indexes leave a row, and the rows that they leave of files that are not merged."""
+        is_raw = sections.is_raw[sections.of_row]
+        chosen = sections.rows[~must[sections.rows] & (is_raw | keeps_values(self.state.options))]
+        found = lookup.rows(files.entries, np.sort(chosen), self._places(files), lookup.conditions)
+        if not found:
+            return sections, {}
+        is_left = np.full(files.entries.num_rows, True)
+        is_left[[number for number, rows in found.items() if not len(rows)]] = False
+        left = sections.only(sections.any(is_left))
+        raw = set(left.rows[left.is_raw[left.of_row]].tolist())
+        rows = {number: rows for number, rows in found.items() if number in raw}
+        counts = files.numbers("_ROW_COUNT")
+        lost = len(sections.rows) - len(left.rows)
+        self.steps.append(
+            ScanStep(
+                _BY_ROWS,
+                len(sections.rows),
+                len(left.rows),
+                int(counts[sections.rows].sum()),
+                sum(len(rows[number]) if number in rows else int(counts[number]) for number in left.rows.tolist()),
+                (("no row by the indexes", lost),) if lost else (),
+            )
+        )
+        return left, rows
+
+    def _places(self, files: ReadEntries) -> tuple[Sequence[str], Longs]:
+        return bucket_folders(self.state, files.partitions, files.numbers("_BUCKET"))
 
     def _prune_row_ids(self, files: ReadEntries, sections: Sections) -> Sections:
         """Sections without those in which global indexes find no row."""
@@ -360,8 +422,9 @@ class EntryPruner:
         ranges: KeyRanges | None,
         must: _Mask,
         vectors: Mapping[VectorKey, VectorLocation],
+        left_rows: Mapping[int, Positions] | None = None,
     ) -> PaimonPlan:
-        """The plan of the sections of some of the files."""
+        """The plan of the sections of some of the files, of which indexes leave some rows."""
         rows = np.sort(sections.rows)
         place = np.zeros(files.entries.num_rows, np.int64)
         place[rows] = np.arange(len(rows))
@@ -379,6 +442,7 @@ class EntryPruner:
             must[rows],
             _by_row(kept.entries, vectors),
             has_rows,
+            {int(place[number]): found for number, found in (left_rows or {}).items()},
         )
         options = self.state.options
         bounds = pack_sections(

@@ -7,11 +7,13 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
+from skerry.errors import UnsupportedError
 from skerry.paimon.metadata.schema import TableSchema
 from skerry.paimon.values.binary_reading import decode_rows
-from skerry.table.predicate import Constant, Predicate, columns_of, row_mask
+from skerry.table.arguments import Condition
+from skerry.table.predicate import Constant, Predicate, columns_of, parse, row_mask
 
-__all__ = ["PartitionChoice", "names_partitions", "partitions_where"]
+__all__ = ["PartitionChoice", "names_partitions", "partitions_where", "whole_partitions"]
 
 PartitionChoice: TypeAlias = Callable[[Collection[bytes]], Collection[bytes]]
 """Selects some of the partitions, which are rows with arity."""
@@ -38,3 +40,15 @@ def partitions_where(predicate: Predicate, schema: TableSchema) -> PartitionChoi
         return [partition for partition, is_chosen in zip(known, mask.to_pylist(), strict=True) if is_chosen]
 
     return choose
+
+
+def whole_partitions(where: Condition, schema: TableSchema) -> PartitionChoice:
+    """A function that selects the partitions for which a condition on partition keys is true.
+
+    Raises:
+        UnsupportedError: The condition has other columns.
+    """
+    predicate = parse(where, schema.arrow_schema)
+    if not names_partitions(predicate, schema):
+        raise UnsupportedError("only whole partitions are rewritten: the condition must be on partition keys")
+    return partitions_where(predicate, schema)

@@ -62,6 +62,7 @@ class PlannedFiles:
         vectors: Deletion vectors by row.
         has_rows: bool[files] Whether a file's rows are not those of another file, of which it has further columns; None
             if all are so.
+        rows: By row, the positions in a file that indexes leave: int64[n], ascending.
     """
 
     entries: pa.RecordBatch
@@ -70,6 +71,7 @@ class PlannedFiles:
     matches_all: npt.NDArray[np.bool_]
     vectors: Mapping[int, VectorLocation] = field(default_factory=dict)
     has_rows: npt.NDArray[np.bool_] | None = None
+    rows: Mapping[int, npt.NDArray[np.int64]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return self.entries.num_rows
@@ -84,6 +86,12 @@ class PlannedFiles:
         """Rows of all files, before merging and deletes."""
         counts = self.entries.column("_ROW_COUNT").to_numpy(zero_copy_only=False)
         return int(counts.sum() if self.has_rows is None else counts[self.has_rows].sum())
+
+    @property
+    def candidate_count(self) -> int:
+        """Rows of all files that indexes leave, before merging and deletes."""
+        counts = self.entries.column("_ROW_COUNT").to_numpy(zero_copy_only=False)
+        return self.row_count - sum(int(counts[number]) - len(rows) for number, rows in self.rows.items())
 
     @property
     def unfiltered_count(self) -> int:
@@ -115,6 +123,7 @@ class PlannedFiles:
             matches_all=matches,
             deletion_vector=vectors,
             write_cols=columns_of,
+            rows=map(self.rows.get, numbers_of) if self.rows else itertools.repeat(None),
         )
 
     @cached_property

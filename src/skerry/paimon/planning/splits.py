@@ -6,7 +6,10 @@ Spec: docs/formats/paimon.md § 9.5.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
 
 from skerry.paimon.metadata.paths import MAIN_BRANCH
 
@@ -48,6 +51,7 @@ class SplitFile:
         matches_all: Whether its statistics prove that every row that is not deleted matches.
         deletion_vector: Which rows are deleted; None for none.
         write_cols: The columns that it has, by their names then; None for all of its schema.
+        rows: int64[n] Ascending positions: no other row matches. None if indexes leave all rows.
     """
 
     location: str
@@ -63,6 +67,7 @@ class SplitFile:
     matches_all: bool = False
     deletion_vector: VectorLocation | None = None
     write_cols: tuple[str, ...] | None = None
+    rows: npt.NDArray[np.int64] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from skerry.errors import FormatError, SchemaError, UnsupportedError
@@ -25,6 +27,7 @@ from skerry.paimon.values.stored_types import plan_column
 from skerry.paimon.values.types import ArrayType, AtomicType, DataField, MapType, MultisetType, PaimonType, RowType
 from skerry.storage import Storage
 from skerry.table.files.evolution import FileNames, top_level
+from skerry.table.files.row_access import listed_rows
 from skerry.table.files.stored_file import Part, StoredFile, check_row_count, reading
 from skerry.table.files.stored_files import open_stored
 from skerry.table.predicate import Column, FieldMetrics
@@ -32,10 +35,21 @@ from skerry.table.rows.metadata_columns import LAST_UPDATED_SEQUENCE_NUMBER
 from skerry.table.rows.metadata_columns import ROW_ID as ROW_ID_COLUMN
 from skerry.table.rows.schema import FIELD_ID_KEY, field_id
 
-__all__ = ["KIND", "NUMBER", "SYSTEM_COLUMNS", "DataFile", "columns_in", "open_data_file", "partition_scalars"]
+__all__ = [
+    "KIND",
+    "NUMBER",
+    "SYSTEM_COLUMNS",
+    "DataFile",
+    "columns_in",
+    "names_in_files",
+    "open_data_file",
+    "partition_scalars",
+]
 
 _FORMATS: Final = ("parquet", "orc", "avro", "amudai")
 _RULE: Final = "docs/formats/paimon.md § 5.4"
+_APART: Final = 16
+"""Rows are read alone, from the pages that hold them, if there is at most one among so many."""
 _KIND_ID: Final = 2_147_482_001
 _NUMBER_ID: Final = 2_147_482_002
 
@@ -100,6 +114,32 @@ class DataFile:
             for batch in self.stored.batches(part, batch_rows):
                 steps = steps or self._plan(batch.schema)
                 yield self._convert(batch, steps)
+
+    def stored_rows(
+        self, part: Part, rows: npt.NDArray[np.int64], batch_rows: int
+    ) -> Iterator[tuple[pa.RecordBatch, npt.NDArray[np.int64]]]:
+        """Read rows of a part in the columns of `schema`, with their positions; few rows without the others.
+
+        Args:
+            part: The part.
+            rows: int64[n], ascending positions in the file, all of the part.
+            batch_rows: The most rows of a batch.
+
+        Raises:
+            SkerryError: As `batches`.
+        """
+        take = listed_rows(self.stored)
+        if take is not None and _APART * len(rows) <= max(part.row_count, _APART):
+            for start in range(0, len(rows), batch_rows):
+                chosen = rows[start : start + batch_rows]
+                yield self.converted(take(part, chosen)), chosen
+            return
+        first = part.first_row
+        for batch in self.batches(part, batch_rows):
+            start, end = np.searchsorted(rows, [first, first + batch.num_rows])
+            if start < end:
+                yield batch.take(pa.array(rows[start:end] - first)), rows[start:end]
+            first += batch.num_rows
 
     def converted(self, stored: pa.RecordBatch) -> pa.RecordBatch:
         """Rows of `stored` in the columns of `schema`; see `batches`."""
@@ -187,7 +227,7 @@ def open_data_file(
     constants = partition or {}
     ids = [field_id(field) for field in wanted]
     changed = frozenset(number for number in ids if number in was and _differs(was[number].type, is_[number].type))
-    names = _names(then)
+    names = names_in_files(then)
     stored = open_stored(storage, file.location, file.file_format, _read_schema(was, wanted, constants), names)
     check_row_count(stored.row_count, file.row_count, file.location)
     present = {number: was[number] for number in ids if number in was}
@@ -259,7 +299,7 @@ def _read_schema(was: dict[int, DataField], wanted: pa.Schema, constants: Collec
 # Names in files -----------------------------------------------------------------------------------------------------
 
 
-def _names(schema: TableSchema) -> FileNames:
+def names_in_files(schema: TableSchema) -> FileNames:
     """The field ids of a file's columns by path, members of structs included."""
     if schema.primary_keys:
         names = FileNames({(VALUE_KIND,): _KIND_ID, (SEQUENCE_NUMBER,): _NUMBER_ID})

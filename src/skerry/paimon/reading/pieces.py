@@ -63,6 +63,7 @@ class RawPart:
         deleted: int64[n] Positions in the part that are deleted, ascending.
         matches_all: Whether every row that is not deleted matches.
         adds_only: Whether there are no records of kind -U or -D.
+        rows: int64[n] Ascending positions in the file: no other rows are wanted; None for all of the part.
     """
 
     opened: DataFile | StitchedFile
@@ -70,11 +71,23 @@ class RawPart:
     deleted: Positions
     matches_all: bool
     adds_only: bool
+    rows: Positions | None = None
 
     @property
     def known_rows(self) -> int | None:
         """The number of rows that it returns; None if it is known only after reading."""
-        return self.part.row_count - len(self.deleted) if self.matches_all and self.adds_only else None
+        is_known = self.matches_all and self.adds_only and self.rows is None
+        return self.part.row_count - len(self.deleted) if is_known else None
+
+    def stored(self, batch_rows: int) -> Iterator[tuple[pa.RecordBatch, Positions | range]]:
+        """The wanted rows as they are stored, deleted ones too, with their positions in the file."""
+        if self.rows is not None and isinstance(self.opened, DataFile):
+            yield from self.opened.stored_rows(self.part, self.rows, batch_rows)
+            return
+        first = self.part.first_row
+        for batch in self.opened.batches(self.part, batch_rows):
+            yield batch, range(first, first + batch.num_rows)
+            first += batch.num_rows
 
     @property
     def size_bytes(self) -> int:
@@ -214,9 +227,12 @@ class PieceOpener:
         adds = evaluate(ADDED, opened.metrics, count).must if self.state.schema.primary_keys else np.full(count, True)
         for part in opened.parts:
             start, end = np.searchsorted(deleted, [part.first_row, part.first_row + part.row_count])
+            rows = None if file.rows is None else _rows_of(part, file.rows)
+            if rows is not None and not len(rows):
+                continue
             if verdict.may[part.index] and end - start < part.row_count:
                 within = deleted[start:end] - part.first_row
-                yield RawPart(opened, part, within, bool(verdict.must[part.index]), bool(adds[part.index]))
+                yield RawPart(opened, part, within, bool(verdict.must[part.index]), bool(adds[part.index]), rows)
 
     def _section(self, section: Section, partition: bytes) -> OpenSection:
         """Open the files of a section; parts that cannot have a matching key are left out of all runs alike."""
@@ -275,6 +291,12 @@ def _row_bytes(runs: Sequence[OpenRun]) -> float:
         probe = next(opened.batches(of_first[0], _PROBE_ROWS))
         return max(estimate, probe.nbytes / max(probe.num_rows, 1))
     return estimate
+
+
+def _rows_of(part: Part, rows: Positions) -> Positions:
+    """The rows that are in a part."""
+    start, end = np.searchsorted(rows, [part.first_row, part.first_row + part.row_count])
+    return rows[start:end]
 
 
 def on_positions(predicate: Predicate) -> bool:

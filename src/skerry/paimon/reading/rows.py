@@ -259,11 +259,9 @@ class SplitReader:
 
     def _raw_batches(self, work: RawPart, batch_rows: int) -> Iterator[pa.RecordBatch]:
         """The matching rows of a part in the columns that are read, without retractions."""
-        row = 0
-        for stored in work.opened.batches(work.part, batch_rows):
-            keep = _alive(work.deleted, row, stored.num_rows)
-            batch = self._with_positions(stored, work, row)
-            row += stored.num_rows
+        for stored, rows in work.stored(batch_rows):
+            keep = _alive_at(work.deleted, rows, work.part.first_row)
+            batch = self._with_positions(stored, work, rows)
             if not work.adds_only:
                 with _of_file(work.opened):
                     adds = pa.array((_kinds(batch) & 1) == 0)
@@ -276,9 +274,9 @@ class SplitReader:
             if batch.num_rows:
                 yield batch
 
-    def _with_positions(self, batch: pa.RecordBatch, work: RawPart, row: int) -> pa.RecordBatch:
+    def _with_positions(self, batch: pa.RecordBatch, work: RawPart, rows: Positions | range) -> pa.RecordBatch:
         """Add the columns with the location of rows to a batch, and fill in those of their lineage, if requested."""
-        file, first = work.opened.file, work.part.first_row + row
+        file = work.opened.file
         for number in self._metadata_ids:
             if number == FILE:
                 column = pa.repeat(file.location, batch.num_rows)
@@ -288,7 +286,7 @@ class SplitReader:
                 base = 0 if number == POSITION else file.first_row_id
                 column = pa.nulls(batch.num_rows, pa.int64())
                 if base is not None:
-                    column = pa.array(np.arange(base + first, base + first + batch.num_rows, dtype=np.int64))
+                    column = pa.array(_numbers(rows, base))
                 if number == ROW_ID:
                     column = pc.coalesce(batch.column(_LINEAGE[number].name), column)
             if number in _LINEAGE:
@@ -392,10 +390,8 @@ class SplitReader:
         if isinstance(piece, OpenSection):
             yield from self._merged(piece)
             return
-        row = 0
-        for stored in piece.opened.batches(piece.part, self._streamed_rows(piece)):
-            keep = _alive(piece.deleted, row, stored.num_rows)
-            row += stored.num_rows
+        for stored, rows in piece.stored(self._streamed_rows(piece)):
+            keep = _alive_at(piece.deleted, rows, piece.part.first_row)
             with _of_file(piece.opened):
                 records = as_records(stored if keep is None else stored.filter(keep))
             yield records
@@ -435,6 +431,23 @@ def _alive(deleted: Positions, first: int, count: int) -> pa.BooleanArray | None
     alive = np.ones(count, bool)
     alive[deleted[start:end] - first] = False
     return pa.array(alive)
+
+
+def _alive_at(deleted: Positions, rows: Positions | range, first: int) -> pa.BooleanArray | None:
+    """bool[rows]: whether rows at positions in a file are not deleted; None if none is.
+
+    Args:
+        deleted: int64[n] Deleted positions in a part, ascending.
+        rows: Positions in the file.
+        first: The first position of the part.
+    """
+    if isinstance(rows, range):
+        return _alive(deleted, rows.start - first, len(rows))
+    return pa.array(~np.isin(rows - first, deleted)) if len(deleted) else None
+
+
+def _numbers(rows: Positions | range, base: int) -> Positions:
+    return np.arange(base + rows.start, base + rows.stop, dtype=np.int64) if isinstance(rows, range) else rows + base
 
 
 @contextmanager

@@ -142,7 +142,7 @@ class PaimonScan(TableScan):
         """
         certain = possible = 0
         for reader, splits in self.reads():
-            possible += splits.files.row_count
+            possible += splits.files.candidate_count
             if not on_positions(self._predicate):
                 certain += splits.certain_rows(keyed=bool(reader.state.schema.primary_keys))
         return certain, possible

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from skerry.paimon.manifests.live_files import delta_entries, live_entries
 from skerry.paimon.manifests.manifest import FileKind, ManifestEntry
+from skerry.paimon.metadata.paths import POSTPONE_BUCKET
 from skerry.paimon.metadata.snapshot import CommitKind, Snapshot
 from skerry.paimon.metadata.snapshots import find_snapshot
 from skerry.paimon.metadata.state import PaimonState
@@ -115,9 +116,22 @@ class BucketStates:
                 files[entry.file.level] -= 1
                 continue
             files[entry.file.level] += 1
+            if entry.bucket == POSTPONE_BUCKET:
+                continue  # where neither numbers of buckets nor of records are known
             self.total_buckets[entry.partition] = entry.total_buckets
             self.max_sequence[key] = max(self.max_sequence.get(key, -1), entry.file.max_sequence_number)
         return self
+
+    def of_partition(self, partition: bytes) -> BucketStates:
+        """What a writer of one partition needs."""
+        newest = {key: number for key, number in self.max_sequence.items() if key[0] == partition}
+        totals = {partition: self.total_buckets[partition]} if partition in self.total_buckets else {}
+        return BucketStates(self.snapshot_id, self.made_by, totals, newest)
+
+    @property
+    def has_waiting(self) -> bool:
+        """Whether rows wait for their buckets."""
+        return any(bucket == POSTPONE_BUCKET and files[0] > 0 for (_, bucket), files in self.levels.items())
 
     def next_sequence(self, partition: bytes, bucket: int) -> int:
         """The sequence number of the next record of a bucket."""

@@ -302,10 +302,7 @@ class _OpenFile:
                 self._sequence += [bound for bound in bounds.as_py().values() if bound is not None]
         for stats in self._values:
             stats.update(values.column(stats.field.name))
-        for batch in alive.to_batches():
-            self._sketcher.update(batch)
-        for sample in self._sketcher.samples.values():
-            sample.release()
+        self._sketcher.update_once(alive.to_batches())
         self._index.update(values)
         self._row_count += rows.num_rows
         self._writer.write(rows.select(self._layout.file_schema.names))

@@ -18,9 +18,9 @@ from skerry.paimon.manifests.index_manifest import HASH, IndexManifestEntry
 from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.writing.layout import WriteLayout
 
-__all__ = ["DynamicBuckets", "KeyBuckets", "OneBucket"]
+__all__ = ["MOST_BUCKETS", "DynamicBuckets", "KeyBuckets", "OneBucket"]
 
-_MOST_BUCKETS: Final = 32767
+MOST_BUCKETS: Final = 32767
 
 _Hashes = npt.NDArray[np.int32]
 
@@ -148,7 +148,7 @@ class DynamicBuckets:
         """Assign buckets to new keys, in order."""
         options = self._layout.options
         target = max(options.dynamic_bucket_target_rows, 1)
-        most = options.dynamic_bucket_max if options.dynamic_bucket_max > 0 else _MOST_BUCKETS
+        most = options.dynamic_bucket_max if options.dynamic_bucket_max > 0 else MOST_BUCKETS
         chosen = np.empty(len(hashes), np.int32)
         start = bucket = 0
         while start < len(hashes):
@@ -156,7 +156,7 @@ class DynamicBuckets:
                 if bucket >= most:
                     if options.dynamic_bucket_max <= 0:
                         raise SchemaError(
-                            f"a partition has at most {_MOST_BUCKETS} buckets; raise dynamic-bucket.target-row-num"
+                            f"a partition has at most {MOST_BUCKETS} buckets; raise dynamic-bucket.target-row-num"
                         )
                     stop, bucket = len(hashes), int(np.argmin(known.counts))
                     self._put(known, bucket, hashes[start:stop], chosen[start:stop])

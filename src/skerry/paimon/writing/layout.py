@@ -14,13 +14,14 @@ import pyarrow as pa
 
 from skerry.errors import SchemaError, UnsupportedError
 from skerry.paimon.automatic_tags import AutomaticTags
+from skerry.paimon.done_partitions import check_done_action
 from skerry.paimon.file_index.builders import index_builders
 from skerry.paimon.metadata.iceberg_storage import ICEBERG_STORAGE, IcebergStorage
 from skerry.paimon.metadata.index_settings import IndexSettings, index_settings
 from skerry.paimon.metadata.option_values import parse_size_bytes
 from skerry.paimon.metadata.options import CoreOptions, MergeEngine
 from skerry.paimon.metadata.partition_names import partition_texts
-from skerry.paimon.metadata.paths import MAIN_BRANCH, TablePaths
+from skerry.paimon.metadata.paths import MAIN_BRANCH, POSTPONE_BUCKET, TablePaths
 from skerry.paimon.metadata.schema import LINEAGE_FIELDS, DataField, TableSchema
 from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.metadata.validation import check_writable
@@ -36,6 +37,7 @@ __all__ = ["WriteLayout"]
 
 _MEBIBYTE: Final = 1 << 20
 _MAX_FOLDER_BYTES: Final = 255
+_OF_LEVELS: Final = ("file.format.per.level", "file.compression.per.level", "metadata.stats-mode.per.level")
 _JOB_LETTERS: Final = 19
 """Prefix of a UUID: 16 hexadecimal digits with their hyphens."""
 
@@ -52,6 +54,7 @@ class WriteLayout:
         branch: The branch.
         job: Id of the job that files are written for: all names from `new_name` begin with it.
         columns: The columns of data files, if not those of the schema; row ids and sequence numbers may be among them.
+        waits: Whether appended rows wait for their buckets (`bucket=-2`); see `waiting`.
     """
 
     name: str
@@ -61,10 +64,11 @@ class WriteLayout:
     branch: str = MAIN_BRANCH
     job: uuid.UUID = field(default_factory=uuid.uuid4)
     columns: tuple[str, ...] | None = None
+    waits: bool = False
 
     @classmethod
     def of(cls, state: PaimonState) -> WriteLayout:
-        """The layout of files for a state of a table.
+        """The layout of files for a state of a table; where buckets are postponed, that of the buckets.
 
         Raises:
             UnsupportedError: The table promises something that files written here would not have; the message names the
@@ -74,6 +78,7 @@ class WriteLayout:
         index_builders(index_settings(state.schema.options), state.schema.fields_by_name)  # or each task would refuse
         for level in state.options.levels:
             FileEncoding.from_options(state.options.of_level(level))
+        check_done_action(state.schema.options)
         AutomaticTags.of(state.schema.options)  # or commits would fail to create them
         if IcebergStorage.of(state.schema.options, state.location) is not None:
             if state.follower is None:
@@ -83,7 +88,12 @@ class WriteLayout:
                     location=state.name,
                 )
             state.follower.check(state)
-        return cls(state.name, state.location, state.storage, state.schema, state.branch)
+        schema, options = state.schema, state.options
+        is_postponed = options.bucket == POSTPONE_BUCKET
+        if is_postponed:
+            schema = replace(schema, options={**schema.options, "bucket": str(max(options.postpone_buckets, 1))})
+        waits = is_postponed and options.postpone_waits
+        return cls(state.name, state.location, state.storage, schema, state.branch, waits=waits)
 
     @cached_property
     def options(self) -> CoreOptions:
@@ -134,6 +144,11 @@ class WriteLayout:
         """Whether the table has a primary key."""
         return bool(self.schema.primary_keys)
 
+    @property
+    def moves_keys(self) -> bool:
+        """Whether a key that is written to a partition leaves the partition in which it was."""
+        return self.schema.is_cross_partition and self.options.bucket == -1
+
     @cached_property
     def file_schema(self) -> pa.Schema:
         """The columns of data files."""
@@ -151,6 +166,17 @@ class WriteLayout:
         if not self.options.row_tracking:
             return self
         return replace(self, columns=(*self.schema.arrow_schema.names, *LINEAGE_FIELDS))
+
+    @cached_property
+    def waiting(self) -> WriteLayout:
+        """The layout of files whose rows wait for their buckets: all of one writer, in order.
+
+        Spec: docs/formats/paimon.md § 7.7.
+        """
+        options = {name: text for name, text in self.schema.options.items() if name not in _OF_LEVELS}
+        writer = f"{self.options.data_file_prefix}-u-{self.job}-s-{self.job.int % (1 << 31)}-w-"
+        options |= {"file.format": "avro", "metadata.stats-mode": "none", "data-file.prefix": writer}
+        return replace(self, schema=replace(self.schema, options=options))
 
     @cached_property
     def blob_columns(self) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ Spec: docs/formats/paimon.md § 7.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,10 @@ from skerry.paimon.values.types import PaimonType
 from skerry.paimon.writing.data_files import BucketLocation
 from skerry.paimon.writing.layout import WriteLayout
 
-__all__ = ["Router", "split_partitions"]
+__all__ = ["BUCKET_COLUMN", "Router", "split_partitions"]
+
+BUCKET_COLUMN: Final = "_bucket"
+"""A column after those of the table with the bucket of each row, where that does not follow from the row."""
 
 _Choose = Callable[[bytes, pa.RecordBatch], npt.NDArray[np.int32]]
 

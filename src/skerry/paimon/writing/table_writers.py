@@ -23,17 +23,19 @@ from skerry.errors import SchemaError
 from skerry.paimon.manifests.index_manifest import IndexManifestEntry
 from skerry.paimon.merging import MergeFunction, Records
 from skerry.paimon.metadata.options import ChangelogProducer
+from skerry.paimon.metadata.paths import POSTPONE_BUCKET
 from skerry.paimon.values.binary_row import encode_rows
 from skerry.paimon.writing.bucket_states import BucketStates
+from skerry.paimon.writing.cross_partition import CrossPartitionKeys
 from skerry.paimon.writing.data_files import BucketFiles, BucketLocation, WrittenDataFile
 from skerry.paimon.writing.dynamic_buckets import KeyBuckets
 from skerry.paimon.writing.key_sorting import file_rows, order_records
 from skerry.paimon.writing.layout import WriteLayout
-from skerry.paimon.writing.routing import Router
+from skerry.paimon.writing.routing import BUCKET_COLUMN, Router, split_partitions
 from skerry.table.owned_files import give_up
 from skerry.table.rows.spill_file import SpillFile
 
-__all__ = ["KIND_COLUMN", "AppendWriter", "KeyedWriter", "WrittenRows", "write_rows"]
+__all__ = ["KIND_COLUMN", "AppendWriter", "KeyedWriter", "WaitingWriter", "WrittenRows", "write_rows", "write_waiting"]
 
 KIND_COLUMN: Final = "_kind"
 """A column after those of the table with the kind of each row: int8 0 +I, 1 -U, 2 +U, 3 -D."""
@@ -60,7 +62,10 @@ class WrittenRows:
 
 
 def write_rows(
-    layout: WriteLayout, batches: Iterable[pa.RecordBatch], bucket_states: BucketStates, indexes: KeyBuckets | None
+    layout: WriteLayout,
+    batches: Iterable[pa.RecordBatch],
+    bucket_states: BucketStates,
+    indexes: KeyBuckets | CrossPartitionKeys | None,
 ) -> WrittenRows:
     """Write batches as data files.
 
@@ -68,12 +73,22 @@ def write_rows(
         layout: Layout of the table's files.
         batches: Rows with the table's columns; in primary-key tables optionally followed by a column `KIND_COLUMN`.
         bucket_states: The buckets that exist.
-        indexes: The keys of dynamic buckets; None for other tables.
+        indexes: The keys of dynamic buckets, or of all partitions; None for other tables.
 
     Returns:
         The files. No table has them until a commit names them; if writing fails they are removed.
     """
-    writer = KeyedWriter(layout, bucket_states, indexes) if layout.has_keys else AppendWriter(layout, bucket_states)
+    if not layout.has_keys:
+        return _written(AppendWriter(layout, bucket_states), batches)
+    return _written(KeyedWriter(layout, bucket_states, indexes), batches)
+
+
+def write_waiting(layout: WriteLayout, batches: Iterable[pa.RecordBatch]) -> WrittenRows:
+    """Write batches, as `write_rows` takes them, to files where they wait for their buckets."""
+    return _written(WaitingWriter(layout), batches)
+
+
+def _written(writer: AppendWriter | KeyedWriter | WaitingWriter, batches: Iterable[pa.RecordBatch]) -> WrittenRows:
     try:
         for batch in batches:
             writer.write(batch)
@@ -217,17 +232,20 @@ class KeyedWriter:
         indexes: The keys of dynamic buckets; None for other tables.
     """
 
-    def __init__(self, layout: WriteLayout, bucket_states: BucketStates, indexes: KeyBuckets | None) -> None:
+    def __init__(
+        self, layout: WriteLayout, bucket_states: BucketStates, indexes: KeyBuckets | CrossPartitionKeys | None
+    ) -> None:
         self._layout = layout
         self._bucket_states = bucket_states
         self._function = MergeFunction(layout.schema)
         self._function.check()
-        self._indexes = indexes
+        self._moves = indexes if isinstance(indexes, CrossPartitionKeys) else None
+        self._indexes = None if isinstance(indexes, CrossPartitionKeys) else indexes
         bucket = layout.options.bucket
         self._router = Router(
             layout,
             lambda partition: bucket_states.total_buckets.get(partition, bucket),
-            None if indexes is None else lambda partition, rows: indexes.assign(partition, self._key_hashes(rows)),
+            None if indexes is None else self._choose,
         )
         self._buffers: dict[tuple[bytes, int], _Buffer] = {}
         self._next: dict[tuple[bytes, int], int] = {}
@@ -237,12 +255,16 @@ class KeyedWriter:
     def write(self, batch: pa.RecordBatch) -> None:
         """Add rows with the table's columns, followed by `KIND_COLUMN` if they are not all inserts."""
         self._row_count += batch.num_rows
-        rows, kinds = self._kinds(batch)
-        for bucket, part, chosen in self._router.split(rows) if rows.num_rows else ():
-            buffer = self._buffers.get(bucket.key)
-            if buffer is None:
-                buffer = self._buffers[bucket.key] = _Buffer(bucket)
-            buffer.add(part, kinds[chosen])
+        rows, kinds = records_of(self._layout, batch)
+        if not rows.num_rows:
+            return
+        names = self._layout.schema.arrow_schema.names
+        for placed, of_kind in [(rows, kinds)] if self._moves is None else self._moves.assign(rows, kinds):
+            for bucket, part, chosen in self._router.split(placed) if placed.num_rows else ():
+                buffer = self._buffers.get(bucket.key)
+                if buffer is None:
+                    buffer = self._buffers[bucket.key] = _Buffer(bucket)
+                buffer.add(part.select(names), of_kind[chosen])
         if sum(buffer.size_bytes for buffer in self._buffers.values()) > _MAX_BUFFERED_BYTES:
             self._flush()
 
@@ -291,29 +313,83 @@ class KeyedWriter:
         files.write(file_rows(layout, self._function.merge(records, order)))
         return written + files.close()
 
-    def _kinds(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, npt.NDArray[np.int8]]:
-        """The rows that are not ignored, and their kinds."""
-        options = self._layout.options
-        names = self._layout.schema.arrow_schema.names
-        if options.rowkind_field is not None:
-            kinds = _kinds_of_texts(options.rowkind_field, batch.column(options.rowkind_field))
-        elif KIND_COLUMN in batch.schema.names:
-            kinds = np.asarray(batch.column(KIND_COLUMN)).astype(np.int8)
-        else:
-            kinds = np.zeros(batch.num_rows, np.int8)
-        rows = batch.select(names)
-        skipped = np.zeros(len(kinds), np.bool_)
-        if options.ignore_delete:
-            skipped |= (kinds == 1) | (kinds == 3)
-        if options.ignore_update_before:
-            skipped |= kinds == 1
-        if skipped.any():
-            rows, kinds = rows.filter(pa.array(~skipped)), kinds[~skipped]
-        return rows, kinds
+    def _choose(self, partition: bytes, rows: pa.RecordBatch) -> npt.NDArray[np.int32]:
+        """int32[rows] The bucket of each row of a partition."""
+        if self._indexes is None:
+            return np.asarray(rows.column(BUCKET_COLUMN))
+        return self._indexes.assign(partition, self._key_hashes(rows))
 
     def _key_hashes(self, rows: pa.RecordBatch) -> npt.NDArray[np.int32]:
         fields = self._layout.schema.key_fields
         return encode_rows([field.type for field in fields], [rows.column(field.name) for field in fields]).hashes()
+
+
+class WaitingWriter:
+    """Writes records of a primary-key table to files where they wait for their buckets, in order.
+
+    Args:
+        layout: Layout of the table's files.
+
+    Spec: docs/formats/paimon.md § 7.7.
+    """
+
+    def __init__(self, layout: WriteLayout) -> None:
+        MergeFunction(layout.schema).check()
+        self._layout = layout.waiting
+        self._files: dict[bytes, BucketFiles] = {}
+        self._written: list[WrittenDataFile] = []
+        self._row_count = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Add rows with the table's columns, followed by `KIND_COLUMN` if they are not all inserts."""
+        self._row_count += batch.num_rows
+        rows, kinds = records_of(self._layout, batch)
+        for partition, chosen in split_partitions(self._layout.schema, rows) if rows.num_rows else ():
+            if partition not in self._files:
+                if len(self._files) >= _MAX_OPEN_FILES:
+                    self._finish(next(iter(self._files)))
+                folder = self._layout.new_bucket_folder(partition, POSTPONE_BUCKET)
+                bucket = BucketLocation(partition, POSTPONE_BUCKET, POSTPONE_BUCKET, folder)
+                self._files[partition] = BucketFiles(self._layout, bucket, sketches=False)
+            records = Records(rows.take(pa.array(chosen)), kinds[chosen], np.full(len(chosen), -1, np.int64))
+            self._files[partition].write(file_rows(self._layout, records))
+
+    def close(self) -> WrittenRows:
+        """Finish all files."""
+        for partition in list(self._files):
+            self._finish(partition)
+        return WrittenRows(tuple(self._written), (), self._row_count)
+
+    def abort(self) -> None:
+        """Remove everything that was written."""
+        for files in self._files.values():
+            files.abort()
+        self._files.clear()
+        give_up(self._layout.storage, (location for file in self._written for location in file.locations))
+
+    def _finish(self, partition: bytes) -> None:
+        self._written += self._files[partition].close()
+        del self._files[partition]
+
+
+def records_of(layout: WriteLayout, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, npt.NDArray[np.int8]]:
+    """The rows of a batch that a table does not ignore, and int8[n] their kinds."""
+    options = layout.options
+    if options.rowkind_field is not None:
+        kinds = _kinds_of_texts(options.rowkind_field, batch.column(options.rowkind_field))
+    elif KIND_COLUMN in batch.schema.names:
+        kinds = np.asarray(batch.column(KIND_COLUMN)).astype(np.int8)
+    else:
+        kinds = np.zeros(batch.num_rows, np.int8)
+    rows = batch.select(layout.schema.arrow_schema.names)
+    skipped = np.zeros(len(kinds), np.bool_)
+    if options.ignore_delete:
+        skipped |= (kinds == 1) | (kinds == 3)
+    if options.ignore_update_before:
+        skipped |= kinds == 1
+    if skipped.any():
+        rows, kinds = rows.filter(pa.array(~skipped)), kinds[~skipped]
+    return rows, kinds
 
 
 def _kinds_of_texts(column: str, texts: pa.Array) -> npt.NDArray[np.int8]:

@@ -1,0 +1,104 @@
+"""Rows of data files that the table's own indexes leave: those of `create_index`, beside the format's file indexes.
+
+What holds for all records of a key or for none excludes files; other conditions do so where a file's rows are those of
+the table, and exclude sections that are merged from whole rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import pyarrow as pa
+
+from skerry.paimon.metadata.schema import TableSchema
+from skerry.paimon.metadata.state import PaimonState
+from skerry.paimon.planning.deletion_positions import Positions
+from skerry.paimon.planning.entry_columns import same_type
+from skerry.paimon.values.byte_spans import Longs
+from skerry.table.files.data_file import DataFile
+from skerry.table.indexes.conditions import ValueCondition, value_conditions
+from skerry.table.indexes.finding import TableIndexes
+from skerry.table.indexes.registry import listed_pieces
+from skerry.table.predicate import Predicate
+from skerry.table.work.read_ahead import WorkPool
+
+__all__ = ["IndexLookup", "file_columns"]
+
+
+def file_columns(now: TableSchema, then: TableSchema) -> dict[int, str]:
+    """The names of the columns of a file by field id, as far as they have the type that they have now.
+
+    Args:
+        now: The schema of the scan.
+        then: The schema of the file.
+    """
+    types = {field.id: field.type for field in now.fields}
+    return {
+        field.id: field.name for field in then.fields if field.id in types and same_type(field.type, types[field.id])
+    }
+
+
+@dataclass(frozen=True)
+class IndexLookup:
+    """Asks the indexes of files.
+
+    Args:
+        state: The table, with the schema of the scan.
+        conjuncts: Predicates that matching rows satisfy one and all.
+        pool: Threads that ask.
+    """
+
+    state: PaimonState
+    conjuncts: tuple[Predicate, ...]
+    pool: WorkPool
+
+    @cached_property
+    def conditions(self) -> tuple[ValueCondition, ...]:
+        """The conditions with which indexes help."""
+        of_partitions = {field.id for field in self.state.schema.partition_fields}
+        return tuple(each for each in value_conditions(self.conjuncts) if each.field_id not in of_partitions)
+
+    @cached_property
+    def on_keys(self) -> tuple[ValueCondition, ...]:
+        """Those that hold for all records of a key or for none."""
+        keys = {field.id for field in self.state.schema.key_fields} if self.state.schema.primary_keys else set()
+        return tuple(each for each in self.conditions if each.field_id in keys)
+
+    def rows(
+        self,
+        entries: pa.RecordBatch,
+        chosen: Longs,
+        places: tuple[Sequence[str], Longs],
+        conditions: Sequence[ValueCondition],
+    ) -> dict[int, Positions]:
+        """The rows of files that may satisfy all conditions, by number of the file, of files that have an index.
+
+        Args:
+            entries: The files.
+            chosen: int64[n] Which.
+            places: Folders, and int64[files]: the folder of each file.
+            conditions: The conditions.
+        """
+        if not conditions or not len(chosen):
+            return {}
+        folders, folder_of = places
+        columns = ("_FILE_NAME", "_EXTERNAL_PATH", "_FILE_SIZE", "_ROW_COUNT", "_SCHEMA_ID")
+        files = zip(*(entries.column(name).take(pa.array(chosen)).to_pylist() for name in columns), strict=True)
+        tasks = [
+            (DataFile(path or f"{folder}/{name}", name.rpartition(".")[2].lower(), count, size), schema_id)
+            for (name, path, size, count, schema_id), folder in zip(
+                files, (folders[place] for place in folder_of[chosen].tolist()), strict=True
+            )
+        ]
+        names = {number: file_columns(self.state.schema, self.state.schema_by_id(number)) for _, number in tasks}
+        found = self.pool.in_order(
+            lambda task: self._indexes.rows_of_values(task[0], conditions, names[task[1]]), tasks
+        )
+        return {number: rows for number, rows in zip(chosen.tolist(), found, strict=True) if rows is not None}
+
+    @cached_property
+    def _indexes(self) -> TableIndexes:
+        storage, location = self.state.storage, self.state.location
+        return TableIndexes(storage, location, listed_pieces(storage, location))
