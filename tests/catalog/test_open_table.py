@@ -14,6 +14,7 @@ import pytest
 from pyiceberg.table import StaticTable
 
 import skerry
+from skerry import amudai
 from skerry.avro import rewrite_records
 from skerry.errors import FormatError, NotFoundError, SchemaError, SkerryError, UnsupportedError
 from skerry.storage import Storage
@@ -309,3 +310,97 @@ def test_a_table_whose_own_location_is_relative(tmp_path, monkeypatch):
     assert opened.scan().to_arrow().num_rows == 200
     opened.copy_to(tmp_path / "copy")
     assert skerry.open_table(tmp_path / "copy").scan().to_arrow().num_rows == 200
+
+
+# Files that are in no table -------------------------------------------------------------------------------------------
+
+VALUES = pa.table(
+    {
+        "id": pa.array([5, 1, None, 9], pa.int32()),
+        "ms": pa.array([1_500, -1, None, 0], pa.timestamp("ms")),
+        "ns": pa.array([100, 200, 300, None], pa.timestamp("ns", "UTC")),
+        "name": ["b", "a", None, "ü"],
+        "price": pa.array([None, 1, 2, 3], pa.decimal128(9, 2)),
+        "nan": [1.5, float("nan"), None, -0.0],
+        "items": [[1, 2], [], None, [None]],
+        "point": [{"x": 1}, None, {"x": 2}, {"x": None}],
+    }
+)
+
+
+def a_parquet_file(path, rows, **options):
+    pq.write_table(rows, path, **options)
+
+
+def a_shard(path, rows):
+    amudai.write_table(rows, path)
+
+
+@pytest.mark.parametrize("write", [a_parquet_file, a_shard])
+def test_a_file_is_a_table_of_its_rows(tmp_path, write):
+    path = tmp_path / "values.data"
+    write(path, VALUES)
+    table = skerry.open_table(path)
+    assert (table.name, table.format) == ("values.data", "iceberg")
+    assert str(table.scan().to_arrow().to_pylist()) == str(VALUES.to_pylist())
+    for where, found in [
+        ("id > 1", [0, 3]),
+        ("ms < timestamp '1970-01-01 00:00:01'", [1, 3]),
+        ("ms = timestamp '1970-01-01 00:00:01.5'", [0]),
+        ("name >= 'b'", [0, 3]),
+        ("price IS NULL", [0]),
+        ("nan = 0", [3]),
+        ("point.x = 2", [2]),
+        ("id > 9", []),
+    ]:
+        expected = VALUES.take(pa.array(found, pa.int64()))
+        assert str(table.scan(where=where).to_arrow().to_pylist()) == str(expected.to_pylist()), where
+    assert table.refresh().scan().count() == 4
+    assert table.statistics()["id"].freshness.state is skerry.FreshnessState.ABSENT
+    for change in (lambda: table.append(VALUES), lambda: table.delete("id = 1"), table.analyze):
+        with pytest.raises(UnsupportedError, match="a file was opened as a table, to be read; it cannot be changed"):
+            change()
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_parquet_file_is_dropped_by_its_bounds(tmp_path):
+    a_parquet_file(tmp_path / "f.parquet", VALUES)
+    table = skerry.open_table(tmp_path / "f.parquet")
+    for where, files in [("ms > timestamp '1970-01-01 00:00:01.5'", 0), ("ms >= timestamp '1970-01-01 00:00:01.5'", 1)]:
+        assert f"to read                        {files} files" in str(table.scan(where=where).explain())
+    found = table.statistics()["ms"]
+    assert (found.min, found.max, found.null_count) == (pc.min(VALUES["ms"]).as_py(), pc.max(VALUES["ms"]).as_py(), 1)
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "amudai"])
+def test_a_data_file_keeps_its_field_ids(tmp_path, file_format):
+    table = make(tmp_path, file_format=file_format)
+    with table.update_schema(allow_incompatible_changes=True) as change:
+        change.delete_column("id")
+        change.add_column("more", pa.int64())
+    table.append(pa.table({"name": ["a"], "more": [7]}))
+    [path] = table.inspect.files()["file_path"].to_pylist()
+    opened = skerry.open_table(path)
+    assert opened.scan(where="more = 7").to_arrow().to_pylist() == [{"name": "a", "more": 7}]
+    assert [column.metadata for column in opened.schema] == [column.metadata for column in table.schema]
+
+
+def test_files_without_rows(tmp_path):
+    a_parquet_file(tmp_path / "f.parquet", VALUES.slice(0, 0))
+    a_shard(tmp_path / "f.shard", VALUES.slice(0, 0))
+    for name in ("f.parquet", "f.shard"):
+        assert skerry.open_table(tmp_path / name).scan(where="id = 1").to_arrow().num_rows == 0
+
+
+def test_files_that_are_no_tables(tmp_path):
+    (tmp_path / "notes.txt").write_text("PAR2, not Parquet")
+    with pytest.raises(NotFoundError, match="no table is here"):
+        skerry.open_table(tmp_path / "notes.txt")
+    a_parquet_file(tmp_path / "f.parquet", VALUES)
+    data = (tmp_path / "f.parquet").read_bytes()
+    (tmp_path / "cut.parquet").write_bytes(data[:-9])
+    with pytest.raises(FormatError):
+        skerry.open_table(tmp_path / "cut.parquet")
+    a_parquet_file(tmp_path / "u.parquet", pa.table({"u": pa.array([1], pa.uint64())}))
+    with pytest.raises(SchemaError, match=r"column 'u'.*do not fit any Iceberg integer"):
+        skerry.open_table(tmp_path / "u.parquet")

@@ -47,7 +47,6 @@ DOORS = [
     "CALL pragma_version()",
     "EXPORT DATABASE '{secret}'",
     "CREATE TABLE x AS SELECT 1",
-    "DESCRIBE n.t",
     "SELECT * FROM (DESCRIBE n.t)",
 ]
 

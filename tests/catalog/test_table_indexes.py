@@ -6,15 +6,21 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import skerry
+from skerry import amudai
+from skerry.amudai.writing import external_parquet
 from skerry.errors import NotFoundError, SchemaError, UnsupportedError
 from skerry.iceberg import indexing
-from skerry.table.indexes import finding, registry
+from skerry.storage import file_key
+from skerry.table.indexes import building, collecting, finding, publishing, registry
+from skerry.table.indexes.definitions import IndexKind
 from skerry.table.indexes.registry import FOLDER
+from skerry.table.rows.schema import field_id
 
 LINES = ["connection reset by 10.0.0.{}", "GET /health took {} ms", "Timeout while reading disk{}", None]
 SCHEMA = pa.schema(
@@ -195,6 +201,17 @@ def test_columns_are_found_by_id(table):
     assert "files by index" in str(table.scan(where="span = 't61'").explain())
     assert table.scan(where="trace = 't61'").count() == 0
     assert table.scan(where="trace IS NULL").count() == 180
+    assert [index.column for index in table.indexes()] == ["span"]  # the property has the new name
+    table.append(rows(180).rename_columns(["span", "user", "line", "price"]))
+    assert [(index.files, index.indexed_files) for index in table.indexes()] == [(4, 4)]
+    with table.update_schema() as update:
+        update.delete_column("span")
+    assert table.indexes() == []
+    with table.update_schema() as update:
+        update.add_column("span", pa.string())
+    table.create_index(["span"])
+    assert table.scan(where="span = 't61'").count() == 0
+    assert table.scan(where="span IS NULL").count() == 240
 
 
 def test_another_engine_keeps_the_indexes(table):
@@ -205,6 +222,18 @@ def test_another_engine_keeps_the_indexes(table):
     assert_nothing_changes(table)
     assert table.indexes()[0].indexed_files == 3
     assert table.index().files == 1
+    assert_nothing_changes(table)
+    other.refresh().delete("trace in ('t3', 't200')")  # rewrites two files
+    other.refresh().upsert(rows(61, 1).set_column(1, SCHEMA.field("user"), pa.array([100], pa.int32())), ["trace"])
+    table.refresh()
+    assert_nothing_changes(table)
+    assert table.scan(where="trace = 't3'").count() == 0
+    assert table.scan(where="trace = 't61'").to_arrow()["user"].to_pylist() == [100]
+    assert table.indexes()[0].indexed_files < table.indexes()[0].files
+    plain_sum = duckdb.sql(f'SELECT sum("user") FROM read_parquet({[file.location for file in table.files()]})')
+    assert plain_sum.fetchall()[0][0] == sum(table.scan(["user"]).to_arrow()["user"].to_pylist())
+    lacking = table.indexes()[0].files - table.indexes()[0].indexed_files
+    assert table.index().files == lacking
     assert_nothing_changes(table)
 
 
@@ -223,6 +252,7 @@ def test_lost_indexes_cost_time_and_nothing_else(table, damage, what):
         if damage != "missing":
             file.write_bytes(b"" if damage == "empty" else content[: len(content) // 2] + b"\n")
     registry._pieces.clear()
+    registry._registries.clear()
     finding._open.clear()
     fresh = table.catalog.load_table("logs.spans")
     assert_nothing_changes(fresh)
@@ -290,7 +320,7 @@ def test_rows_are_committed_if_they_cannot_be_indexed(table, monkeypatch, caplog
         raise UnsupportedError("no index today")
 
     with monkeypatch.context() as patched:
-        patched.setattr(indexing, "build_index", fail)
+        patched.setattr(publishing, "build_index", fail)
         table.append(rows(180))
     assert "not indexed" in caplog.text
     assert [(index.files, index.indexed_files) for index in table.indexes()] == [(4, 3)]
@@ -346,9 +376,66 @@ def test_bad_searches(table):
         table.search("line", "-")
 
 
-def test_paimon_tables_name_their_own_indexes(tmp_path):
-    made = skerry.connect(tmp_path).create_table("a.b", SCHEMA, format="paimon")
-    with pytest.raises(UnsupportedError, match="rewrite_file_index"):
-        made.index()
-    with pytest.raises(UnsupportedError, match="rewrite_file_index"):
-        made.search("line", "a")
+def test_an_append_hashes_the_rows_that_it_has(table, monkeypatch):
+    """The index of a file that this process has written is the one that is made from the file."""
+    table.create_index(["trace", "user"])
+    before = {file.location for file in table.files()}
+    decoded: list[int] = []
+    decode = external_parquet.decode_column_pages
+    monkeypatch.setattr(
+        external_parquet, "decode_column_pages", lambda *pages, **how: decoded.append(1) or decode(*pages, **how)
+    )
+    table.append(rows(180, 50))
+    assert not decoded
+    assert not collecting._collected
+    assert_nothing_changes(table)
+    (file,) = (file for file in table.files() if file.location not in before)
+    folder = str(folder_of(table))
+    known = registry.registered_files(table.storage, folder, registry.piece_names(table.properties))
+    (entry,) = known[file_key(file.location)]
+    columns = table.schema
+    wanted = tuple(building.WantedIndex(field_id(columns.field(name)), IndexKind.HASH) for name in ("trace", "user"))
+    again = building.build_index(building.IndexTask(table.storage, folder, file, wanted))
+    assert decoded
+    contents = [
+        [amudai.read_table(f"{folder}/{FOLDER}/{part}")["bucket"].to_pylist() for part in each.parts]
+        for each in (entry, again)
+    ]
+    assert contents[0] == contents[1]
+
+
+def test_rows_that_a_column_lacks_are_hashed_as_those_of_the_file(table):
+    table.create_index(["trace"])
+    table.append(rows(180, 3).set_column(0, SCHEMA.field("trace"), pa.array([None, "t180", ""])))
+    assert_nothing_changes(table)
+    assert table.scan(where="trace = ''").count() == 1
+    assert table.scan(where="trace = 't180'").count() == 1
+
+
+@pytest.mark.parametrize("table_format", ["iceberg", "paimon"])
+def test_advice_counts_what_an_index_would_have_left_out(tmp_path, table_format):
+    table = skerry.connect(tmp_path / "lake").create_table("logs.spans", SCHEMA, format=table_format)
+    for first in (0, 1, 2, 3):  # each value of `trace` in one file, of `user` in all, and bounds leave all
+        numbers = [0, *range(first, 4000, 4), 3999]
+        table.append(
+            pa.table([[f"t{n}" for n in numbers], [n % 7 for n in numbers], ["x"] * 1002, [0.5] * 1002], SCHEMA)
+        )
+    asked = ["trace = 't2001'", "trace IN ('t5', 't6') AND user = 3", "line = 'x'", "price > 1", "trace = 'zzz'"]
+    before = table.storage.metrics.counts().files_opened
+    advice = table.advise_indexes(asked)
+    assert [each.column for each in advice] == ["trace", "line", "user"]
+    trace, line, user = advice
+    assert isinstance(trace, skerry.IndexAdvice)
+    assert (trace.conditions, trace.files) == (3, 8)  # bounds leave no file to the last one
+    assert 4 <= trace.skipped_files <= 6
+    assert trace.read_bytes / 2 < trace.skipped_bytes < trace.read_bytes
+    assert (user.conditions, user.skipped_files, user.skipped_bytes) == (1, 0, 0)
+    assert (line.conditions, line.skipped_files) == (1, 0)
+    assert trace.size_bytes == 12 * 4008
+    assert table.storage.metrics.counts().files_opened - before <= 4 * len(asked)  # footers
+    table.create_index(["trace"])
+    found = {each.column: each for each in table.advise_indexes(asked)}
+    assert "trace" not in found
+    assert table.advise_indexes([]) == []
+    with pytest.raises(SchemaError, match="tracer"):
+        table.advise_indexes(["tracer = 'a'"])

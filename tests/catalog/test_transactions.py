@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -505,6 +506,14 @@ def test_a_transaction_that_has_ended(catalog):
         with pytest.raises(SkerryError, match="the transaction has ended"):
             act()
     assert ids(catalog, "n.a") == [1, 2, 3]
+
+
+def test_a_transaction_that_failed_leaves_nothing_in_its_tables(catalog):
+    with suppress(KeyError), catalog.transaction() as tx:
+        table = tx.load_table("n.a")
+        table.append(rows(3))
+        raise KeyError
+    assert table.refresh().scan().to_arrow()["id"].to_pylist() == [1, 2]
 
 
 def test_what_cannot_be_in_one(catalog, tmp_path):

@@ -25,6 +25,8 @@ from skerry.errors import (
     StorageError,
     UnsupportedError,
 )
+from skerry.iceberg.catalogs import sql
+from skerry.iceberg.catalogs.metadata_files import read_metadata
 from skerry.iceberg.catalogs.opening import open_catalog
 from skerry.iceberg.catalogs.pyiceberg_catalogs import PyIcebergCatalog
 from skerry.iceberg.catalogs.sql import SqlCatalog
@@ -440,3 +442,25 @@ def test_databases_of_other_kinds_are_left_to_pyiceberg(monkeypatch):
     for uri in ("mysql+pymysql://me@host/lake", "thrift://host:9083"):
         open_catalog("c", {"uri": uri, **({"type": "sql"} if uri.startswith("mysql") else {})})
     assert opened == ["mysql+pymysql://me@host/lake", "thrift://host:9083"]
+
+
+def test_a_metadata_file_is_read_once(tmp_path, monkeypatch):
+    """What a handle has loaded or committed is read again only after another writer's commit."""
+    table = skerry.connect(tmp_path / "w").create_table("n.t", SCHEMA)
+    other = skerry.connect(tmp_path / "w").load_table("n.t")
+    read = []
+
+    def recorded(storage, location):
+        read.append(location)
+        return read_metadata(storage, location)
+
+    monkeypatch.setattr(sql, "read_metadata", recorded)
+    for _ in range(3):
+        table.append(rows(1))
+    table.refresh()
+    assert read == []
+    assert other.refresh().scan().count() == 3
+    other.append(rows(2))
+    assert read == [table.metadata_location]
+    assert table.refresh().scan().count() == 4
+    assert read[1:] == [other.metadata_location]

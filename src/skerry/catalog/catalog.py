@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from skerry.arguments import check_list, check_text, checked_path, checked_texts
 from skerry.catalog.iceberg_tables import IcebergTables
-from skerry.catalog.names import check_choice, check_new_name, identifier_of
+from skerry.catalog.names import TableName, check_choice, check_new_name, dotted, identifier_of
 from skerry.catalog.paimon_tables import PaimonTables
 from skerry.catalog.queryable_catalog import QueryableCatalog
 from skerry.catalog.stores import NewTable, TableStore, arrow_schema
@@ -22,6 +22,7 @@ from skerry.table.work.progress import Progress, progress_callback
 from skerry.table.work.tasks import Executor
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyiceberg.catalog import Catalog as PyIcebergCatalog
 
     from skerry.catalog.paimon_rest import RestPaimonTables
@@ -84,6 +85,11 @@ class Catalog(QueryableCatalog, Transactional):
         uri = self._properties.get("uri") or self._properties.get("warehouse")
         return f"Catalog({self.name!r}{f', uri={redact(uri)!r}' if uri else ''})"
 
+    def _repr_html_(self) -> str:
+        from skerry.catalog.display import catalog_html
+
+        return catalog_html(self.name, self.list_tables())
+
     @cached_property
     def _sketch_index(self) -> SketchIndex:
         from skerry.catalog.sketch_index import SketchIndex
@@ -142,11 +148,12 @@ class Catalog(QueryableCatalog, Transactional):
         namespaces = self._namespaces(namespace)
         return sorted({table for store in self._stores for name in namespaces for table in store.list_tables(name)})
 
-    def create_table(
+    def create_table(  # noqa: PLR0913  options, by name
         self,
-        name: str,
+        name: TableName,
         schema: ColumnSource,
         *,
+        if_not_exists: bool = False,
         format: str = ICEBERG,
         file_format: str = "parquet",
         partition_by: Sequence[str] | None = (),
@@ -162,6 +169,7 @@ class Catalog(QueryableCatalog, Transactional):
             name: `namespace.table`.
             schema: Arrow schema, or data that has one. Field ids (`PARQUET:field_id`) are kept if every field has one,
                 otherwise assigned.
+            if_not_exists: Whether a table of that name is returned as it is, instead of an error.
             format: `iceberg` or `paimon`.
             file_format: Format of new data files: `parquet`, `orc`, `avro`, or `amudai`, which no other engine reads
                 (table property `write.format.default`, Paimon's option `file.format`).
@@ -181,7 +189,10 @@ class Catalog(QueryableCatalog, Transactional):
             UnsupportedError: The format is unknown, or does not support an argument.
         """
         store = self._store(format)
+        name = dotted(name)
         check_new_name(name)
+        if if_not_exists and self._store_of(name) is not None:
+            return self.load_table(name)
         for option, texts in (("partition_by", partition_by), ("sort_by", sort_by), ("primary_key", primary_key)):
             check_list(option, texts)
         other = self._store_of(name)
@@ -279,12 +290,13 @@ class Catalog(QueryableCatalog, Transactional):
             )
             return migration.to_paimon(name) if format == PAIMON else migration.to_iceberg(name)
 
-    def load_table(self, name: str) -> Table:
+    def load_table(self, name: TableName) -> Table:
         """Load a table.
 
         Raises:
             NotFoundError: There is no table of that name; the message suggests the nearest.
         """
+        name = dotted(name)
         identifier_of(name)
         for store in self._stores:
             try:
@@ -301,12 +313,13 @@ class Catalog(QueryableCatalog, Transactional):
         except SkerryError as error:
             raise CommitUnknownError(f"table {name!r} was {done}, but cannot be loaded: {error}") from error
 
-    def table_exists(self, name: str) -> bool:
+    def table_exists(self, name: TableName) -> bool:
         """Whether there is a table of that name."""
+        name = dotted(name)
         identifier_of(name)
         return self._store_of(name) is not None
 
-    def rename_table(self, name: str, to: str) -> Table:
+    def rename_table(self, name: TableName, to: TableName) -> Table:
         """Rename a table. Files of an Iceberg table stay where they are, a Paimon table's folder moves.
 
         Raises:
@@ -315,13 +328,14 @@ class Catalog(QueryableCatalog, Transactional):
             AlreadyExistsError: The new name is taken.
             UnsupportedError: A Paimon table is on a store that cannot move folders atomically.
         """
+        name, to = dotted(name), dotted(to)
         check_new_name(to)
         if self._store_of(to) is not None:
             raise AlreadyExistsError(f"table {to!r} already exists")
         self._known(name).rename(name, to)
         return self._loaded(to, "renamed")
 
-    def drop_table(self, name: str, *, purge: bool = False) -> None:
+    def drop_table(self, name: TableName, *, purge: bool = False) -> None:
         """Remove a table from the catalog.
 
         Args:
@@ -335,6 +349,7 @@ class Catalog(QueryableCatalog, Transactional):
             FormatError: Metadata is corrupt.
             SchemaError: The table may share files with other tables, or `purge` is false for a Paimon table.
         """
+        name = dotted(name)
         store = self._store_of(name)
         if store is None and purge and self._paimon is not None and self._paimon.has_remains(name):
             store = self._paimon
@@ -432,6 +447,27 @@ class Catalog(QueryableCatalog, Transactional):
             if self._paimon is not None:
                 self._paimon = PaimonTables(self._paimon.warehouse, self._properties)
         return summary
+
+    def sql(self, sql: str, *, read_only: bool = False) -> pa.Table:
+        """Run a statement: a query on DuckDB, or a change of tables by the methods that this class and `Table` have.
+
+        Tables are read by our scans, with the joins in the order that `explain` shows.
+
+        Args:
+            sql: A query in DuckDB's dialect over tables and views named `namespace.table` (also `… FOR VERSION AS OF …`
+                or `FOR TIMESTAMP AS OF …`) or `"namespace.table$files"`; or a change, which is one commit.
+            read_only: Whether everything but queries, SHOW and DESCRIBE is refused: for texts of others.
+
+        Returns:
+            The result as Arrow; of a change a row that says what was done.
+
+        Raises:
+            MissingDependencyError: DuckDB is not installed (`skerry[duckdb]`).
+            SkerryError: DuckDB refused the query; also as `explain`, or as the method that makes the change.
+        """
+        from skerry.catalog.queries.statements import run_statement
+
+        return run_statement(self, sql, read_only=read_only)
 
     def joinable(
         self, table: str, column: str, *, min_containment: float = 0.1, limit: int | None = None

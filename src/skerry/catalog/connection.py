@@ -18,7 +18,7 @@ from skerry.catalog.paimon_tables import PaimonTables
 from skerry.catalog.warehouse_origin import CATALOG_FILE, moved_from
 from skerry.databases.sql_dialects import SQLITE_TIMEOUT_S
 from skerry.databases.sql_url import SqlUrl
-from skerry.errors import NotFoundError, SkerryError, UnsupportedError
+from skerry.errors import NotFoundError, SchemaError, SkerryError, UnsupportedError
 from skerry.iceberg.catalogs.base import IcebergCatalog
 from skerry.iceberg.catalogs.configuration import configured, configured_names
 from skerry.iceberg.catalogs.opening import key_ring_of, open_catalog
@@ -160,12 +160,23 @@ def _connect_folder(text: str, options: dict[str, Any], *, create: bool) -> Cata
         raise NotFoundError(f"no folder {text!r}: {error}") from None
     if not create and not (folder / CATALOG_FILE).is_file():
         raise NotFoundError(f"no warehouse at {folder}: it has no {CATALOG_FILE}")
+    if not (folder / CATALOG_FILE).is_file() and _is_table(folder):
+        raise SchemaError(
+            f"{folder} is the folder of a table, not of a warehouse: skerry.open_table({text!r}) reads it; connect to "
+            "the warehouse that it is in to change it"
+        )
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise SkerryError(f"cannot create the warehouse folder: {error}", location=str(folder)) from None
     uri = str(SqlUrl("sqlite", str(folder / CATALOG_FILE), options=(("timeout", f"{SQLITE_TIMEOUT_S:g}"),)))
     return _open(EMBEDDED_NAME, {"type": "sql", "uri": uri, "warehouse": f"file://{folder}", **options})
+
+
+def _is_table(folder: Path) -> bool:
+    """Whether a folder has the metadata of an Iceberg or a Paimon table."""
+    paimon = (folder / "schema" / "schema-0").is_file()
+    return paimon or any((folder / "metadata").glob("*.metadata.json"))
 
 
 def _open(name: str, options: dict[str, Any]) -> Catalog:

@@ -4,21 +4,38 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 from skerry.arguments import check_text
 from skerry.errors import SchemaError, UnsupportedError
 from skerry.storage import bounded_name
 from skerry.table.rows.schema import nearest
 
-__all__ = ["check_choice", "check_new_name", "folder_names", "identifier_of", "parts_of"]
+__all__ = ["TableName", "check_choice", "check_new_name", "dotted", "folder_names", "identifier_of", "parts_of"]
 
+TableName: TypeAlias = str | tuple[str, ...]
+"""A table's name, `namespace.table`, or its parts."""
 _MAX_NAME_BYTES: Final = 200
 """For a namespace and a table's own name: file systems limit a folder's name to 255 bytes, S3 a key to 1024."""
 _PAIMON_SUFFIX: Final = ".db"
 _NO_NAME: Final = re.compile("[\x00-\x1f\x7f-\x9f/\ud800-\udfff]")
 _UNSAFE: Final = re.compile(r"[\x20\"#%&*:;<>?\[\\\]^`{|}]")
 """Characters that some engines do not take literally in a location, as a URL, a path or a pattern."""
+
+
+def dotted(name: TableName) -> str:
+    """The name of a table with dots, from such a name or from its parts.
+
+    Raises:
+        SchemaError: It is neither.
+    """
+    if isinstance(name, tuple | list):
+        if not name or not all(isinstance(part, str) and part and "." not in part for part in name):
+            raise SchemaError(
+                f"a name in parts is one of texts without dots, as in ('namespace', 'table'), found {name!r}"
+            )
+        return ".".join(name)
+    return name
 
 
 def parts_of(name: str) -> tuple[str, ...]:

@@ -7,11 +7,9 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-import pyarrow as pa
-
 from skerry._version import __version__
 from skerry.arguments import check_text, checked_texts
-from skerry.catalog.names import check_new_name, identifier_of, parts_of
+from skerry.catalog.names import TableName, check_new_name, identifier_of, parts_of
 from skerry.errors import (
     AlreadyExistsError,
     CommitUnknownError,
@@ -55,11 +53,15 @@ class QueryableCatalog:
         """All namespaces."""
 
     @abstractmethod
-    def load_table(self, name: str) -> Table:
+    def load_table(self, name: TableName) -> Table:
         """Load a table."""
 
+    def __getitem__(self, name: TableName) -> Table:
+        """The table of a name, as `load_table`: `catalog["nyc.flights"]`."""
+        return self.load_table(name)
+
     @abstractmethod
-    def table_exists(self, name: str) -> bool:
+    def table_exists(self, name: TableName) -> bool:
         """Whether there is a table of that name."""
 
     def _namespaces(self, namespace: str | None) -> list[str]:
@@ -230,7 +232,7 @@ class QueryableCatalog:
             SchemaError: A column does not exist or is ambiguous.
             UnsupportedError: It is another kind of statement, or uses something that is not planned.
         """
-        from skerry.catalog.querying import explain_query  # only loaded when it is used
+        from skerry.catalog.queries.querying import explain_query  # only loaded when it is used
 
         return explain_query(self, sql)
 
@@ -252,29 +254,9 @@ class QueryableCatalog:
             NotFoundError: There is no such table.
             SchemaError: A column or short name does not exist.
         """
-        from skerry.catalog.querying import plan_table_joins
+        from skerry.catalog.queries.querying import plan_table_joins
 
         return plan_table_joins(self, tables, on, where)
-
-    def sql(self, sql: str) -> pa.Table:
-        """Run a query on DuckDB, with the joins in the order that `explain` shows.
-
-        Tables are read by our scans: only the columns needed, and only rows that satisfy the conditions on each table.
-
-        Args:
-            sql: A query in DuckDB's dialect over tables and views named `namespace.table`, or
-                `"namespace.table$files"`.
-
-        Returns:
-            The result as Arrow.
-
-        Raises:
-            MissingDependencyError: DuckDB is not installed (`skerry[duckdb]`).
-            SkerryError: DuckDB refused the query; also as `explain`.
-        """
-        from skerry.catalog.querying import run_query
-
-        return run_query(self, sql)
 
     def _view_store(self) -> IcebergCatalog:
         if self._iceberg is None:
@@ -282,7 +264,7 @@ class QueryableCatalog:
         return self._iceberg.catalog
 
     def _new_view(self, name: str, queries: Mapping[str, str], properties: Mapping[str, str]) -> NewView:
-        from skerry.catalog.querying import view_schema
+        from skerry.catalog.queries.querying import view_schema
         from skerry.iceberg.catalogs.base import NewView
         from skerry.iceberg.metadata.arrow_schema import to_iceberg_schema
         from skerry.iceberg.metadata.view_metadata import SqlRepresentation, ViewVersion

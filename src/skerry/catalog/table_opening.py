@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from skerry.errors import SchemaError
+from skerry.errors import NotFoundError, SchemaError
 from skerry.iceberg.metadata.newest_file import is_metadata_file
 from skerry.paimon.metadata.paths import TablePaths
 from skerry.paimon.metadata.schemas import schema_ids
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["open_table"]
 
+_FILE_REASON: Final = "a file was opened as a table, to be read; it cannot be changed"
 _REASON: Final = "the table was opened by its location, to be read; to change it, load it from its catalog"
 
 
@@ -30,11 +31,13 @@ def open_table(
     key_management: KeyManagement | str | None = None,
     **properties: str,
 ) -> Table:
-    """Open a table by its location, without a catalog. It can be read, and nothing else.
+    """Open a table by its location, or a data file, without a catalog. It can be read, and nothing else.
 
     Args:
         location: The folder of an Iceberg or Paimon table, or a metadata file of an Iceberg table (which stays at that
-            state). A folder that was copied or moved is read where it is.
+            state). A folder that was copied or moved is read where it is. A Parquet file or an Amudai shard that is in
+            no table is opened as a table of that file; only its metadata is read, so that counts of distinct values
+            are absent.
 
             Which state of an Iceberg table is current, only its catalog knows: of a folder, the metadata file with the
             highest number is read, which may be one that was never committed. Tables of a file system, and Paimon
@@ -49,8 +52,8 @@ def open_table(
     Raises:
         FormatError: Several metadata files may be the newest, or one cannot be read.
         NotFoundError: There is no table.
-        SchemaError: `location` is not a location, or `allowed_locations` not a list of them; or there is no such
-            `key_management`.
+        SchemaError: `location` is not a location, or `allowed_locations` not a list of them; there is no such
+            `key_management`; or a column of the file has a type that no table has.
         UnsupportedError: The table needs what skerry does not support.
     """
     text = os.fspath(location) if isinstance(location, str | os.PathLike) else ""
@@ -70,4 +73,12 @@ def open_table(
 
     catalog = StaticCatalog(place, options, _REASON)
     catalog.key_ring = key_ring_of(key_management, options)
-    return IcebergTable(IcebergHandle(catalog, catalog.identifier))
+    try:
+        return IcebergTable(IcebergHandle(catalog, catalog.identifier))
+    except NotFoundError:
+        from skerry.catalog.file_opening import open_file
+
+        found = open_file(place, properties, _FILE_REASON)
+        if found is None:
+            raise
+        return found

@@ -21,6 +21,8 @@ _COMMANDS = LazyCommands(
         "scan": "skerry.cli.scan",
         "search": "skerry.cli.indexing",
         "index": "skerry.cli.indexing",
+        "append": "skerry.cli.changing",
+        "update": "skerry.cli.changing",
         "delete": "skerry.cli.changing",
         "upsert": "skerry.cli.changing",
         "compact": "skerry.cli.compact",
@@ -33,8 +35,10 @@ _COMMANDS = LazyCommands(
         "copy": "skerry.cli.copying",
         "relocate": "skerry.cli.relocate",
         "joinable": "skerry.cli.joinable",
-        "explain": "skerry.cli.explain",
+        "sql": "skerry.cli.queries",
+        "explain": "skerry.cli.queries",
         "inspect": "skerry.cli.inspect",
+        "serve": "skerry.cli.inspect",
         "refs": "skerry.cli.refs",
     }
 )

@@ -1,4 +1,4 @@
-"""`skerry delete` and `skerry upsert`: change the rows of a table."""
+"""`skerry append`, `update`, `delete` and `upsert`: change the rows of a table."""
 
 from __future__ import annotations
 
@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from skerry.cli.display import count, print_json
-from skerry.cli.options import catalog_options, json_option, open_table, ref_option, split_names, table_argument
+from skerry.cli.options import (
+    catalog_options,
+    json_option,
+    key_values,
+    open_catalog,
+    open_table,
+    ref_option,
+    split_names,
+    table_argument,
+)
 from skerry.table.work.progress import show_progress
 
 if TYPE_CHECKING:
@@ -17,7 +26,71 @@ if TYPE_CHECKING:
 
     from skerry.table.summaries import RowChangeSummary
 
-__all__ = ["delete", "upsert"]
+__all__ = ["append", "delete", "update", "upsert"]
+
+
+@click.command()
+@table_argument
+@click.argument(
+    "source",
+    type=click.Path(exists=True, path_type=Path),
+    help="A file or folder of Parquet, ORC, Arrow, CSV or JSON lines, by extension.",
+)
+@click.option("--create", is_flag=True, help="Create the table, with the columns of the source, if it does not exist.")
+@click.option("--evolve", is_flag=True, help="Add columns that the table lacks.")
+@ref_option
+@catalog_options
+@json_option
+def append(
+    table: str,
+    source: Path,
+    create: bool,
+    evolve: bool,
+    ref: str,
+    warehouse: str,
+    properties: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Append the rows of files, without Spark; `skerry ingest` does it on a cluster.
+
+    Columns are matched by name.
+    """
+    catalog = open_catalog(warehouse, properties, create=create)
+    if create and not catalog.table_exists(table):
+        rows = _read(source, None)
+        opened = catalog.create_table(table, rows.schema)
+    else:
+        opened = catalog.load_table(table)
+        rows = _read(source, opened.schema)
+    with show_progress("append") as progress:
+        opened.append(rows, schema="evolve" if evolve else "match", ref=ref, progress=progress)
+    if as_json:
+        print_json({"table": opened.name, "rows": rows.num_rows})
+    else:
+        print(f"{opened.name}: {count(rows.num_rows)} rows appended")
+
+
+@click.command()
+@table_argument
+@click.option("--set", "values", multiple=True, required=True, metavar="COLUMN=SQL", help="A column and its new value.")
+@click.option("--where", metavar="CONDITION", help="Only rows for which this SQL condition is true.")
+@ref_option
+@catalog_options
+@json_option
+def update(
+    table: str,
+    values: tuple[str, ...],
+    where: str | None,
+    ref: str,
+    warehouse: str,
+    properties: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Give columns new values, which are SQL over the row as it was: --set "price=price * 1.1" --set "note='seen'"."""
+    opened = open_table(table, warehouse, properties)
+    with show_progress("update") as progress:
+        done = opened.update(key_values(values, "--set"), where, ref=ref, progress=progress)
+    _print(opened.name, done, as_json)
 
 
 @click.command()
@@ -103,7 +176,7 @@ _ENDINGS = {
 }
 
 
-def _read(source: Path, schema: pa.Schema) -> Any:
+def _read(source: Path, schema: pa.Schema | None) -> Any:
     """Read a file, or all files of a folder that have the same extension as its first."""
     from pyarrow import csv, dataset
 
@@ -116,7 +189,7 @@ def _read(source: Path, schema: pa.Schema) -> Any:
     try:
         if kind == "csv":  # parse texts as the table's types
             convert = csv.ConvertOptions(
-                column_types={field.name: field.type for field in schema}, strings_can_be_null=True
+                column_types={field.name: field.type for field in schema or ()}, strings_can_be_null=True
             )
             return dataset.dataset(source, format=dataset.CsvFileFormat(convert_options=convert)).to_table()
         return dataset.dataset(source, format=kind).to_table()

@@ -43,7 +43,7 @@ def index(
 ) -> None:
     """Build the indexes that data files lack, those of other writers too.
 
-    Later commits of skerry index what they write. Iceberg tables of Parquet files only.
+    Later commits of skerry index what they write. Only Parquet files are indexed.
     """
     opened = open_table(table, warehouse, properties)
     with show_progress("index") as progress:

@@ -1,8 +1,9 @@
-"""`skerry inspect`: the contents of a file, down to byte ranges, or a table's metadata."""
+"""`skerry inspect` and `skerry serve`: what a table or a file contains, in the terminal and in a browser."""
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -18,12 +19,12 @@ from skerry.cli.options import (
     warehouse_option,
 )
 from skerry.cli.rows import TERMINAL_ROWS, print_rows
-from skerry.errors import NotFoundError
+from skerry.errors import MissingDependencyError, NotFoundError, SkerryError
 
 if TYPE_CHECKING:
-    from skerry.amudai.reading.inspection import Entry
+    from skerry.entry import Entry
 
-__all__ = ["inspect"]
+__all__ = ["inspect", "serve"]
 
 _TABLE: Final = re.compile(r"[^/.]+(\.[^/.]+)+")
 """What may be the name of a table."""
@@ -80,7 +81,7 @@ def inspect(
             raise click.UsageError("these options need METADATA: the table to choose from, such as files or snapshots")
         _print_shard(what, key_values(properties, "--property"), as_json)
         return
-    from skerry.catalog.metadata_tables import MetadataTable
+    from skerry.catalog.queries.metadata_tables import MetadataTable
 
     opened = open_table(what, warehouse, properties)
     only_some = limit is None and is_terminal() and not as_json
@@ -123,3 +124,51 @@ def _line(entry: Entry, root: str | None) -> str:
 
 def _value(value: Any) -> str:
     return value if isinstance(value, str) and value and not set(value) & set(' "\\\n\t') else to_json(value)
+
+
+@click.command()
+@click.argument(
+    "target",
+    required=False,
+    shell_complete=complete_path,
+    metavar="[WAREHOUSE | TABLE | FILE]",
+    help="What -w takes; or namespace.name, the folder of a table, or a file.",
+)
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="The port; a free one if 0.")
+@click.option("--open/--no-open", "opens", default=True, help="Open a browser.")
+@warehouse_option
+@click.option(
+    "--property",
+    "-p",
+    "properties",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A catalog property, or a storage option of a file, such as s3.endpoint=…; repeatable.",
+)
+def serve(target: str | None, port: int, opens: bool, warehouse: str, properties: tuple[str, ...]) -> None:
+    """Show tables and files in a browser: a local page that changes nothing.
+
+    It answers to this computer only, and to those who know the address that is printed. Ctrl-C ends it.
+    """
+    try:
+        from skerry.web import open_source, serve
+    except ModuleNotFoundError as error:
+        raise MissingDependencyError("the page needs `pip install 'skerry[web]'`") from error
+    import webbrowser
+
+    def started(address: str) -> None:
+        print(address, flush=True)
+        if opens:
+            webbrowser.open(address)
+
+    options = key_values(properties, "--property")
+    path = "/"
+    if target is not None and _TABLE.fullmatch(target) and not Path(target).exists():
+        source = open_source(warehouse, options)
+        path = f"/table?t={source.table(target).name}"
+    else:
+        source = open_source(target or warehouse, options)
+    try:
+        serve(source, port=port, path=path, started=started)
+    except OSError as error:
+        raise SkerryError(f"port {port} cannot be listened to: {error.strerror}") from error

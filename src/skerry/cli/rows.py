@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from skerry.table.rows.row_stream import RowStream
 
-__all__ = ["TERMINAL_ROWS", "print_rows"]
+__all__ = ["TERMINAL_ROWS", "print_rows", "text_rows"]
 
 TERMINAL_ROWS = 20
 _MAX_CELL = 40
@@ -78,6 +78,12 @@ def _inside(value: Any) -> Any:
     if isinstance(value, list):
         return [_inside(element) for element in value]
     return json.loads(to_json(*encode_variant(value))) if isinstance(value, Typed) else value
+
+
+def text_rows(rows: pa.Table) -> Iterator[tuple[str | None, ...]]:
+    """The values of rows as text, None for null."""
+    for batch in rows.to_batches():
+        yield from zip(*(_as_text(column).to_pylist() for column in batch.columns), strict=True)
 
 
 def _print_plain(batches: pa.RecordBatchReader) -> None:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from skerry.catalog.metadata_tables import MetadataTable, QueryCatalog, load_relation
 from skerry.catalog.names import parts_of
+from skerry.catalog.queries.metadata_tables import MetadataTable, PastTable, QueryCatalog, load_relation
 from skerry.catalog.view import DIALECT, View, ViewDefinition
 from skerry.errors import MissingDependencyError, NotFoundError, SchemaError, SkerryError
 from skerry.planner.explanation import QueryPlan, SelectPlan
@@ -53,10 +53,10 @@ class QueryPlanning:
 
     def __init__(self, catalog: QueryCatalog) -> None:
         self._catalog = catalog
-        self._tables: dict[str, Table | MetadataTable] = {}
+        self._tables: dict[str, Table | MetadataTable | PastTable] = {}
         self._statistics: dict[str, dict[str, ColumnStatistics]] = {}
 
-    def table(self, name: str) -> Table | MetadataTable:
+    def table(self, name: str) -> Table | MetadataTable | PastTable:
         """A table; always the same state."""
         if name not in self._tables:
             self._tables[name] = load_relation(self._catalog, name)
@@ -306,7 +306,7 @@ def _column_of(text: str, schemas: Mapping[str, pa.Schema]) -> tuple[str, str]:
     return name, leaf(schemas[name], column).name
 
 
-def _rows_of(table: Table | MetadataTable, where: str | None) -> Estimate:
+def _rows_of(table: Table | MetadataTable | PastTable, where: str | None) -> Estimate:
     """Bounds of the rows that satisfy a condition: rows of files that match entirely, and of files that may match."""
     certain, possible = table.scan(where=where).row_bounds()
     return Estimate(float(possible), float(certain), float(possible))

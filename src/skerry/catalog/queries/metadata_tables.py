@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
 from skerry.catalog.view import View
+from skerry.errors import SchemaError
+from skerry.planner.tables import AS_OF
+from skerry.table.arguments import ColumnSource
 from skerry.table.inspection.inspect import Inspect
 from skerry.table.predicate import columns_of, parse, row_mask
 from skerry.table.rows.row_stream import BoundedStream
@@ -15,7 +19,10 @@ from skerry.table.rows.schema import FIELD_ID_KEY
 from skerry.table.statistics.column_statistics import ColumnStatistics
 from skerry.table.table import Table
 
-__all__ = ["MetadataTable", "QueryCatalog", "load_relation"]
+if TYPE_CHECKING:
+    from skerry.table.table_scan import TableScan
+
+__all__ = ["MetadataTable", "PastTable", "QueryCatalog", "StatementCatalog", "load_relation"]
 
 
 class QueryCatalog(Protocol):
@@ -39,17 +46,110 @@ class QueryCatalog(Protocol):
         ...
 
 
-def load_relation(catalog: QueryCatalog, name: str) -> Table | MetadataTable:
+class StatementCatalog(QueryCatalog, Protocol):
+    """What statements need of a catalog; each method is that of `skerry.catalog.Catalog`."""
+
+    def list_namespaces(self) -> list[str]:
+        """All namespaces."""
+        ...
+
+    def create_namespace(self, name: str) -> None:
+        """Create a namespace."""
+        ...
+
+    def list_tables(self, namespace: str | None = None) -> list[str]:
+        """Names of tables."""
+        ...
+
+    def list_views(self, namespace: str | None = None) -> list[str]:
+        """Names of views."""
+        ...
+
+    def view_exists(self, name: str) -> bool:
+        """Whether there is a view of that name."""
+        ...
+
+    def create_view(self, name: str, sql: str, *, replace: bool = False) -> View:
+        """Create a view."""
+        ...
+
+    def drop_view(self, name: str) -> None:
+        """Remove a view."""
+        ...
+
+    def create_table(
+        self,
+        name: str,
+        schema: ColumnSource,
+        *,
+        format: str = ...,
+        partition_by: Sequence[str] | None = ...,
+        primary_key: Sequence[str] | None = ...,
+        properties: Mapping[str, str] | None = ...,
+        location: str | None = ...,
+    ) -> Table:
+        """Create a table."""
+        ...
+
+    def rename_table(self, name: str, to: str) -> Table:
+        """Rename a table."""
+        ...
+
+    def drop_table(self, name: str, *, purge: bool = False) -> None:
+        """Remove a table."""
+        ...
+
+
+def load_relation(catalog: QueryCatalog, name: str) -> Table | MetadataTable | PastTable:
     """What a name in a query means: a table, or else a metadata table after the last `$`.
 
     Raises:
         NotFoundError: There is no such table or metadata table; the message suggests the nearest.
         UnsupportedError: The table's format does not have it.
     """
+    name, is_past, version = name.partition(AS_OF)
+    if is_past:
+        return _past(catalog, name, *version.split(":", 1))
     table, dollar, wanted = name.rpartition("$")
     if dollar and not catalog.table_exists(name) and "." in table and catalog.table_exists(table):
         return MetadataTable(catalog.load_table(table).inspect, wanted)
     return catalog.load_table(name)
+
+
+def _past(catalog: QueryCatalog, name: str, kind: str, value: str) -> PastTable:
+    choice: dict[str, Any] = {"ref": value}
+    try:
+        if kind == "version":
+            choice = {"snapshot": int(value)}
+        elif kind == "timestamp":
+            choice = {"as_of": datetime.fromisoformat(value)}
+    except ValueError:
+        expected = "the number of a snapshot" if kind == "version" else "a time such as '2024-05-01 12:00:00'"
+        raise SchemaError(f"{name} as of {kind} {value!r}: expected {expected}") from None
+    return PastTable(catalog.load_table(name), choice)
+
+
+class PastTable:
+    """An older state of a table, or that of a branch or tag, as queries see it.
+
+    Args:
+        table: The table.
+        choice: Which of its states, as an argument of `Table.scan`.
+    """
+
+    def __init__(self, table: Table, choice: dict[str, Any]) -> None:
+        self._table = table
+        self._choice = choice
+        numbers = iter(range(1 << 31))
+        self.schema = pa.schema([_with_ids(field, numbers) for field in table.scan(**choice).schema])
+
+    def statistics(self) -> dict[str, ColumnStatistics]:
+        """Nothing: distinct counts are of the newest state."""
+        return {}
+
+    def scan(self, columns: Sequence[str] | None = None, where: str | None = None) -> TableScan:
+        """A scan of that state, as `Table.scan`."""
+        return self._table.scan(columns, where, **self._choice)
 
 
 class MetadataTable:

@@ -1,0 +1,1 @@
+"""Queries over the tables of a catalog, and statements that change them."""

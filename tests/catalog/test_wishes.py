@@ -1,0 +1,206 @@
+"""What someone new tries first: data as it is at hand, times as people write them, names in parts, rows in one word."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.orc
+import pyarrow.parquet as pq
+import pytest
+
+import skerry
+from skerry.errors import AlreadyExistsError, NotFoundError, SchemaError
+
+SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("at", pa.timestamp("us"))])
+ROWS = pa.table({"id": [1, 2], "name": ["a", None], "at": [dt.datetime(2024, 1, 1), None]}, SCHEMA)
+
+
+@pytest.fixture
+def catalog(tmp_path):
+    return skerry.connect(tmp_path / "warehouse")
+
+
+@pytest.fixture(params=["iceberg", "paimon"])
+def table(request, catalog):
+    return catalog.create_table("shop.sales", SCHEMA, format=request.param)
+
+
+def write(kind, folder):
+    path = folder / f"rows.{kind}"
+    if kind == "parquet":
+        pq.write_table(ROWS, path)
+    elif kind == "orc":
+        pa.orc.write_table(ROWS, path)
+    else:
+        path.write_text("id,name,at\n1,a,2024-01-01\n2,,\n".replace(",", "\t" if kind == "tsv" else ","))
+    return path
+
+
+GIVEN = {
+    "records": lambda folder: ROWS.to_pylist(),
+    "iterator of records": lambda folder: iter(ROWS.to_pylist()),
+    "generator that leaves out": lambda folder: (
+        {k: v for k, v in row.items() if v is not None} for row in ROWS.to_pylist()
+    ),
+    "iterator of batches": lambda folder: iter(ROWS.to_batches(max_chunksize=1)),
+    "list of tables": lambda folder: [ROWS.slice(0, 1), ROWS.slice(1)],
+    "columns": lambda folder: ROWS.to_pydict(),
+    "lazy frame": lambda folder: pl.from_arrow(ROWS).lazy(),
+    "parquet": lambda folder: write("parquet", folder),
+    "its name": lambda folder: str(write("parquet", folder)),
+    "csv": lambda folder: write("csv", folder),
+    "tsv": lambda folder: write("tsv", folder),
+    "orc": lambda folder: write("orc", folder),
+    "folder": lambda folder: write("parquet", folder).parent,
+}
+
+
+@pytest.mark.parametrize("kind", GIVEN)
+def test_rows_are_appended_as_they_are_at_hand(kind, table, tmp_path):
+    folder = tmp_path / "given"
+    folder.mkdir()
+    table.append(GIVEN[kind](folder))
+    assert sorted(table.to_arrow().to_pylist(), key=lambda row: row["id"]) == ROWS.to_pylist()
+
+
+def test_many_records_come_in_parts(catalog):
+    table = catalog.create_table("shop.numbers", pa.schema([("n", pa.int64()), ("late", pa.string())]))
+    table.append({"n": n, "late": "x" if n == 25_000 else None} for n in range(30_000))
+    assert table.count() == 30_000
+    assert table.count("late = 'x'") == 1
+    with pytest.raises(SchemaError, match="a record has the column 'late', which the first 10,000 records lack"):
+        table.append({"n": n, **({"late": "x"} if n == 25_000 else {})} for n in range(30_000))
+    assert table.count() == 30_000
+
+
+@pytest.mark.parametrize(
+    ("data", "error", "message"),
+    [
+        ([{"id": 1, "nam": "x"}], SchemaError, "the table has no column 'nam'; did you mean 'name'"),
+        ([{"id": "x"}], SchemaError, "column 'id' is string in the data, but int64"),
+        ([{"id": 1}, 7], SchemaError, "an iterator of records gave int: 7"),
+        ([{"id": 1}, {"id": "x"}], SchemaError, "column 'id' has values of different types"),
+        ("nowhere.parquet", NotFoundError, "there is no file 'nowhere.parquet' to read rows from"),
+        (7, SchemaError, "records, or the name of a file"),
+        ([7], SchemaError, "records, or the name of a file"),
+        (b"x", SchemaError, "records, or the name of a file"),
+    ],
+)
+def test_what_is_no_data_is_named_and_nothing_is_written(catalog, data, error, message):
+    table = catalog.create_table("shop.sales", SCHEMA)
+    with pytest.raises(error, match=message):
+        table.append(data)
+    assert table.current_snapshot() is None
+
+
+def test_a_folder_of_mixed_files_is_refused(catalog, tmp_path):
+    write("csv", tmp_path)
+    write("parquet", tmp_path)
+    table = catalog.create_table("shop.sales", SCHEMA)
+    with pytest.raises(SchemaError, match=r"files of one of .*found \.csv, \.parquet"):
+        table.append(tmp_path)
+    (tmp_path / "notes.txt").write_text("x")
+    with pytest.raises(SchemaError, match=r"found \.txt"):
+        table.append(tmp_path / "notes.txt")
+
+
+def test_no_records_are_no_rows(table):
+    table.append([])
+    table.append(iter(()))
+    assert table.count() == 0
+
+
+def test_rows_in_one_word(table):
+    table.append(ROWS)
+    assert table.head(1).num_rows == 1
+    assert table.count() == 2
+    assert table.count("id = ?", parameters=[2]) == 1
+    assert table.to_arrow().sort_by("id").to_pylist() == ROWS.to_pylist()
+    assert sorted(table.to_pandas()["id"]) == sorted(table.to_polars()["id"]) == [1, 2]
+    assert table.to_duckdb().aggregate("sum(id)").to_arrow_table().column(0).to_pylist() == [3]
+    assert pa.table(table).num_rows == 2
+    assert pl.DataFrame(table).height == 2
+    table.append(table)
+    assert table.count() == 4
+
+
+def test_times_as_people_write_them(table):
+    table.append(ROWS)
+    for moment in (
+        "2100-01-01",
+        "2100-01-01T12:00:00+02:00",
+        dt.date(2100, 1, 1),
+        dt.timedelta(0),
+        dt.datetime(2100, 1, 1),
+    ):
+        assert table.scan(as_of=moment).count() == 2, moment
+    with pytest.raises(NotFoundError):
+        table.scan(as_of=dt.timedelta(days=7))
+    with pytest.raises(SchemaError, match="as_of takes a time such as '2024-05-01 12:00:00', found 'yesterday'"):
+        table.scan(as_of="yesterday")
+    assert table.expire_snapshots(older_than="2020-01-01").snapshot_ids == ()
+    assert table.expire_snapshots(older_than=dt.date(2020, 1, 1)).snapshot_ids == ()
+
+
+def test_names_in_parts_and_tables_by_name(catalog):
+    made = catalog.create_table(("shop", "sales"), SCHEMA)
+    assert made.name == catalog["shop.sales"].name == catalog["shop", "sales"].name == "shop.sales"
+    assert (
+        catalog.create_table("shop.sales", pa.schema([("x", pa.int8())]), if_not_exists=True).schema.names
+        == SCHEMA.names
+    )
+    with pytest.raises(AlreadyExistsError):
+        catalog.create_table("shop.sales", SCHEMA)
+    assert catalog.table_exists(("shop", "sales"))
+    assert catalog.rename_table(("shop", "sales"), ("shop", "sold")).name == "shop.sold"
+    catalog.drop_table(("shop", "sold"))
+    assert catalog.list_tables() == []
+    with pytest.raises(SchemaError, match="a name in parts is one of texts without dots"):
+        catalog.load_table(("a.b", "c"))
+    catalog.create_table("shop.sales", SCHEMA)
+    with pytest.raises(NotFoundError, match=r"did you mean 'shop\.sales'"):
+        catalog["shop.sale"]
+
+
+def test_columns_that_the_table_lacks_come_with_the_rows_if_asked(table):
+    more = pa.table({"id": [3], "score": [1.5]})
+    with pytest.raises(SchemaError, match="the table has no column 'score'"):
+        table.append(more)
+    table.append(ROWS)
+    table.append(more, schema="evolve")
+    table.append([{"id": 4, "note": "new"}], schema="evolve")
+    table.append(ROWS.slice(0, 0), schema="evolve")
+    assert table.schema.names == [*SCHEMA.names, "score", "note"]
+    found = {row["id"]: (row["name"], row["score"], row["note"]) for row in table.to_arrow().to_pylist()}
+    assert found == {1: ("a", None, None), 2: (None, None, None), 3: (None, 1.5, None), 4: (None, None, "new")}
+    with pytest.raises(SchemaError, match="schema must be 'match' or 'evolve', found 'merge'"):
+        table.append(more, schema="merge")
+
+
+def test_a_folder_of_a_table_is_no_warehouse(table, tmp_path):
+    table.append(ROWS)
+    folder = next(tmp_path.rglob("sales"))
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(SchemaError, match=r"is the folder of a table, not of a warehouse: skerry\.open_table"):
+        skerry.connect(folder)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_the_log_is_quiet_and_says_what_is_committed_if_asked(table, caplog):
+    table.append(ROWS)
+    assert not caplog.records
+    with caplog.at_level("INFO", logger="skerry"):
+        table.append(ROWS)
+    (record,) = caplog.records
+    assert record.name == "skerry"
+    assert record.getMessage().startswith("shop.sales: committed Append")
+
+
+def test_a_property_of_ours_that_nothing_obeys_is_told(table, recwarn):
+    table.set_properties({"skerry.statistics.enabled": "true", "comment": "free"})
+    assert not recwarn.list
+    with pytest.warns(UserWarning, match=r"'skerry\.statistics\.enable'; did you mean 'skerry\.statistics\.enabled'"):
+        table.set_properties({"skerry.statistics.enable": "true"})
