@@ -1,0 +1,1 @@
+"""The screens: each reads a record, and shows it."""

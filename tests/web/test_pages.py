@@ -1,0 +1,284 @@
+"""The pages of tables and files of both formats, and their JSON twins."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pages import Client
+
+import skerry
+from skerry.web import open_source
+from skerry.web.app import application
+
+HOSTILE = '<script>alert("x")</script>'
+TABLES = ("shop.orders", "shop.stock", "shop.shards", "shop.empty")
+SCREENS = ("/table", "/statistics", "/plan", "/history", "/files", "/streams")
+
+
+class Page(HTMLParser):
+    """What a browser would see: scripts, links, handlers, and whether elements are closed."""
+
+    VOID = frozenset({"meta", "link", "input", "br", "hr", "img"})
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.scripts: list[dict[str, str | None]] = []
+        self.links: list[str] = []
+        self.handlers: list[str] = []
+        self.open: list[str] = []
+        self.feed(text)
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag, attrs):
+        given = dict(attrs)
+        if tag == "script":
+            self.scripts.append(given)
+        self.handlers += [name for name in given if name.startswith("on") or name == "style"]
+        self.links += [given[name] or "" for name in ("href", "src", "action", "data-load") if name in given]
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def check(text: str) -> Page:
+    page = Page(text)
+    assert page.scripts == [{"src": "/assets/skerry.js", "defer": None}]
+    assert not page.handlers
+    assert all(link.startswith(("/", "#content")) and not link.startswith("//") for link in page.links)
+    return page
+
+
+def test_the_catalog_lists_tables_and_their_state(client):
+    answer = client.get("/")
+    assert answer.status == 200
+    check(answer.text)
+    found = client.get("/catalog.json").json
+    assert [line["table"] for line in found["tables"]] == sorted(TABLES)
+    orders = next(line for line in found["tables"] if line["table"] == "shop.orders")
+    assert (orders["rows"], orders["snapshots"]) == (1008, 3)
+
+
+def test_search_finds_names(client):
+    assert [line["table"] for line in client.get("/catalog.json", q="SHARD").json["tables"]] == ["shop.shards"]
+    assert "no table has this in its name" in client.get("/", q=HOSTILE).text
+
+
+@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("screen", SCREENS)
+def test_every_screen_shows_every_table(client, screen, table):
+    answer = client.get(screen, t=table)
+    assert answer.status == 200
+    check(answer.text)
+    assert HOSTILE not in answer.text
+    twin = client.get(f"{screen}.json", t=table)
+    assert (twin.status, twin.headers["content-type"]) == (200, "application/json")
+    assert twin.json == client.get(screen, t=table, headers={"accept": "application/json"}).json
+
+
+def test_hostile_names_are_text(client):
+    page = client.get("/table", t="shop.orders").text
+    assert "&lt;script&gt;alert(&quot;x&quot;)&lt;/script&gt;" in page
+    missing = client.get("/table", t=HOSTILE)
+    assert missing.status == 400  # not a name that a table can have
+    check(missing.text)
+    assert HOSTILE not in missing.text
+
+
+def test_files_add_up_to_the_table(client):
+    found = client.get("/files.json", t="shop.orders").json
+    assert found["rows"] == 1008
+    assert found["data_files"] == len(found["files"]) == sum(number for _, number in found["sizes"])
+    assert found["size_bytes"] == sum(line["size_bytes"] for line in found["files"])
+    assert sum(line["rows"] for line in found["partitions"]) == 1008
+    assert len(found["partitions"]) == found["partition_count"] == 3
+    one = client.get("/files.json", t="shop.orders", partition="day=1").json
+    assert {line["partition"] for line in one["files"]} == {"day=1"}
+
+
+def test_a_broken_table_hides_no_other(tmp_path):
+    catalog = skerry.connect(tmp_path)
+    schema = pa.schema([("a", "int64")])
+    for name in ("a.good", "a.bad"):
+        catalog.create_table(name, schema)
+    broken = catalog.load_table("a.bad").metadata_location.removeprefix("file://")
+    Path(broken).write_text("{")
+    client = Client(application(open_source(str(tmp_path), {})))
+    lines = client.get("/catalog.json").json["tables"]
+    assert [bool(line["problem"]) for line in lines] == [True, False]
+    assert client.get("/").status == 200
+    assert client.get("/table", t="a.bad").status == 400
+
+
+def test_only_files_of_the_table_are_opened(client, tmp_path):
+    for path in ("/etc/passwd", "../../../etc/passwd", "data/../../../../etc/passwd", "file:///etc/passwd", "", "."):
+        answer = client.get("/file", t="shop.orders", path=path)
+        assert answer.status in (400, 404), path
+        assert "root:" not in answer.text
+
+
+@pytest.mark.parametrize("parameter", ["-1", "x", "1" * 30, "٣"])
+def test_wrong_numbers_are_named(client, parameter):
+    assert client.get("/files", t="shop.orders", page=parameter).status == 404
+    path = client.get("/files.json", t="shop.orders").json["files"][0]["path"]
+    assert client.get("/file", t="shop.orders", path=path, at=parameter).status == 404
+
+
+def test_a_file_opens_down_to_its_bytes(client):
+    path = client.get("/files.json", t="shop.orders").json["files"][0]["path"]
+    tree = client.get("/file.json", t="shop.orders", path=path).json["part"]
+    assert [part["kind"] for part in tree["children"]] == ["magic", "row group", "footer", "trailer"]
+    assert tree["children"][1]["children"][0]["name"] == "id"
+    check(client.get("/file", t="shop.orders", path=path).text)
+    chunk = client.get("/file.json", t="shop.orders", path=path, at="1.0").json
+    assert [each["kind"] for each in chunk["way"]] == ["Parquet file", "row group"]
+    pages = chunk["part"]["children"]
+    assert sum(page["values"] for page in pages if page["kind"] == "data page") == chunk["part"]["values"]
+    leaf = client.get("/file.json", t="shop.orders", path=path, at="0").json
+    assert bytes.fromhex(leaf["bytes"]) == b"PAR1"
+    assert "50 41 52 31" in client.get("/file", t="shop.orders", path=path, at="0").text
+
+
+def test_a_table_by_its_folder_and_a_file_alone_are_served(warehouse, client):
+    folder = warehouse / "shop" / "orders"
+    alone = Client(application(open_source(str(folder), {})))
+    lines = alone.get("/catalog.json").json["tables"]
+    assert len(lines) == 1
+    assert alone.get("/table", t=lines[0]["table"]).status == 200
+    assert alone.get("/table", t="other").status == 404
+    file = next(folder.rglob("*.parquet"))
+    one = Client(application(open_source(str(file), {})))
+    assert one.get("/").status == 200
+    assert one.get("/file.json").json["file"].endswith(file.name)
+    assert one.get("/file.json", path="/etc/passwd").json["file"].endswith(file.name)
+
+
+def test_a_plan_says_what_is_read_and_why_not_the_rest(client):
+    found = client.get("/plan.json", t="shop.orders", where="day = 1 and id < 100", count="yes").json
+    assert found["rows"] == 36  # ids up to 9 are there twice
+    assert (found["files"], found["total_rows"]) == (found["steps"][1]["kept"], 1008)
+    assert any("day" in reason for step in found["steps"] for reason, _ in step["dropped"])
+    assert [line["path"] for line in found["read"]]
+    wrong = client.get("/plan", t="shop.orders", where="day + 1 <")
+    assert wrong.status == 200
+    assert 'class="problem"' in wrong.text
+    check(wrong.text)
+
+
+@pytest.mark.parametrize("table", ["shop.orders", "shop.stock", "shop.shards"])
+def test_a_plan_lists_the_files_of_each_format(client, table):
+    found = client.get("/plan.json", t=table).json
+    assert len(found["read"]) == found["files"] == found["total_files"]
+    for line in found["read"]:
+        assert client.get("/file", t=table, path=line["path"]).status == 200
+
+
+def test_statistics_say_how_certain_and_how_fresh_they_are(client):
+    found = client.get("/statistics.json", t="shop.orders").json
+    by_name = {line["column"]: line for line in found["columns"]}
+    assert by_name["day"]["lower"] == by_name["day"]["ndv"] == by_name["day"]["upper"] == 3
+    assert by_name["id"]["freshness"] == "fresh"
+    some = client.get("/statistics.json", t="shop.orders", where="day = 2").json
+    assert {line["column"]: line["ndv"] for line in some["columns"]}["day"] == 1
+    assert client.get("/statistics.json", t="shop.orders", where="nothing = 2").json["problem"]
+
+
+def test_a_column_is_told_by_snapshot_partition_and_partner(client):
+    found = client.get("/statistics.json", t="shop.orders", column="id").json
+    assert [line["partition"] for line in found["partitions"]] == ["day=0", "day=1", "day=2"]
+    assert sum(line["ndv"] for line in found["partitions"]) == pytest.approx(999)
+    assert [past["ndv"] for past in found["past"]][-1] == 999  # entries that nothing needs are dropped
+    assert "shop.shards" in {line["table"] for line in found["joinable"]}
+    check(client.get("/statistics", t="shop.orders", column="id").text)
+
+
+def test_two_snapshots_are_compared(client):
+    snapshots = client.get("/history.json", t="shop.orders").json["snapshots"]
+    assert [line["operation"] for line in snapshots] == ["overwrite", "append", "append"]
+    newest, second, first = (line["snapshot_id"] for line in snapshots)
+    answer = client.get("/history.json", t="shop.orders", **{"from": first, "to": second, "rows": "yes"}).json
+    assert answer["difference"]["rows"] == {"INSERT": 10}
+    assert (answer["difference"]["added_count"], answer["difference"]["removed_count"]) == (3, 0)
+    answer = client.get("/history.json", t="shop.orders", **{"from": second, "to": newest, "rows": "yes"}).json
+    assert answer["difference"]["rows"] == {"DELETE": 2}
+    assert client.get("/history", t="shop.orders", **{"from": 1, "to": newest}).status == 404
+
+
+def test_expiry_is_previewed_and_nothing_expires(client):
+    before = client.get("/history.json", t="shop.orders").json["snapshots"]
+    found = client.get("/history.json", t="shop.orders", expire="yes").json["expiry"]
+    assert found["problem"] == ""
+    assert client.get("/history.json", t="shop.orders").json["snapshots"] == before
+
+
+def test_columns_remember_what_they_were(tmp_path):
+    catalog = skerry.connect(tmp_path)
+    for format_ in ("iceberg", "paimon"):
+        table = catalog.create_table(f"a.{format_}", pa.schema([("old", "int32"), ("k", "string")]), format=format_)
+        with table.update_schema() as update:
+            update.rename_column("old", "new")
+        with table.update_schema() as update:
+            update.add_column("more", "string")
+        client = Client(application(open_source(str(tmp_path), {})))
+        lines = client.get("/table.json", t=f"a.{format_}").json["columns"]
+        told = {line["column"]: line["history"] for line in lines}
+        assert told == {"new": "old before schema 1", "k": "", "more": "added in schema 2"}
+
+
+def test_wide_tables_are_paged(tmp_path):
+    catalog = skerry.connect(tmp_path)
+    wide = pa.table({f"c{number}": [number] for number in range(1000)})
+    catalog.create_table("a.wide", wide.schema).append(wide)
+    client = Client(application(open_source(str(tmp_path), {})))
+    for screen in SCREENS:
+        text = client.get(screen, t="a.wide", page=9).text
+        assert len(text) < 200_000
+        check(text)
+    assert [line["column"] for line in client.get("/table.json", t="a.wide", page=9).json["columns"]][-1] == "c999"
+    assert [line["column"] for line in client.get("/statistics.json", t="a.wide", page=9).json["columns"]][-1] == "c999"
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_metadata_files_open_too(client, table):
+    found = client.get("/files.json", t=table).json["metadata"]
+    assert {"metadata"} <= {file["kind"] for file in found}
+    for file in found:
+        tree = client.get("/file.json", t=table, path=file["path"]).json["part"]
+        assert tree["kind"] in ("JSON file", "Avro file", "Puffin file", "Paimon hash index"), file
+        check(client.get("/file", t=table, path=file["path"]).text)
+
+
+@pytest.mark.parametrize("format_", ["iceberg", "paimon"])
+def test_streams_are_told_by_their_batches(tmp_path, format_):
+    catalog = skerry.connect(tmp_path)
+    rows = pa.table({"id": [1, 2, 3]})
+    table = catalog.create_table("a.t", rows.schema, format=format_)
+    table.append(rows)
+    for batch in range(4):
+        table.append(rows.slice(0, 2), stream="clicks", batch=batch, query="q")
+    client = Client(application(open_source(str(tmp_path), {})))
+    (stream,) = client.get("/streams.json", t="a.t").json["streams"]
+    assert (stream["last_batch"] - stream["batches"][0]["number"], stream["commits"], stream["rows"]) == (3, 4, 8)
+    assert stream["interval_s"] >= 0
+    check(client.get("/streams", t="a.t").text)
+
+
+def test_a_query_is_planned_and_not_run(client):
+    sql = "SELECT count(*) FROM shop.orders o JOIN shop.stock s ON o.id = s.id WHERE o.day = 1"
+    answer = client.get("/query", sql=sql)
+    check(answer.text)
+    assert answer.status == 200
+    (select,) = client.get("/query.json", sql=sql).json["selects"]
+    assert {each["table"] for each in select["joins"]["relations"]} == {"shop.orders", "shop.stock"}
+    assert len(select["joins"]["steps"]) == 1
+    before = client.get("/history.json", t="shop.orders").json
+    for wrong in ("DELETE FROM shop.orders", "DROP TABLE shop.orders", "SELEC 1", f"SELECT * FROM {HOSTILE}"):
+        assert client.get("/query.json", sql=wrong).json["problem"], wrong
+        check(client.get("/query", sql=wrong).text)
+    assert client.get("/history.json", t="shop.orders").json == before
+    check(client.get("/query").text)
