@@ -146,6 +146,27 @@ PRUNED = {
 }
 
 
+def test_indexes_choose_files(spark: SparkSession, tmp_path: Path) -> None:
+    catalog = skerry.connect(tmp_path / "warehouse")
+    schema = pa.schema([("trace", pa.string()), ("k", pa.int64())])
+    table = catalog.create_table("d.t", schema, properties={"skerry.index.trace": "hash"})
+    for first in range(4):  # every file has the same bounds
+        ks = [0, first, 1000]
+        table.append(pa.table({"trace": [f"t{k}-{first}" for k in ks], "k": ks}, schema))
+    query = "select k from d.t where trace = 't2-2'"
+    chosen = skerry.spark.sql(spark, query, catalog)
+    assert (chosen.collect(), files_read(chosen)) == ([(2,)], 1)
+    where = "trace in ('t1-1', 't1000-3', 'none')"
+    assert sorted(skerry.spark.read(spark, table, where=where).collect()) == [("t1-1", 1), ("t1000-3", 1000)]
+    assert len(skerry.spark.read(spark, table, where=where).inputFiles()) == 2
+    table.delete("trace = 't1000-1'")  # Python workers read the rest of this file
+    assert sorted(skerry.spark.read(spark, table, where=where).collect()) == [("t1-1", 1), ("t1000-3", 1000)]
+    skerry.spark.register(spark)
+    source = spark.read.format("skerry").options(catalog=str(tmp_path / "warehouse"), where=where).load("d.t")
+    assert sorted(source.collect()) == [("t1-1", 1), ("t1000-3", 1000)]
+    assert source.rdd.getNumPartitions() == 2
+
+
 def test_conditions_of_a_query_choose_files(spark: SparkSession, days: Catalog) -> None:
     for query, (expected, files) in PRUNED.items():
         found = skerry.spark.sql(spark, query, days, namespace="d")

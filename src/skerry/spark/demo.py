@@ -8,6 +8,7 @@ and lets Spark's own Iceberg connector read the tables back.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib.util
 import shutil
 import sys
@@ -27,6 +28,7 @@ from rich.table import Table as Grid
 import skerry
 from skerry.errors import MissingDependencyError, SkerryError
 from skerry.spark import ingest, session
+from skerry.spark.runtime.quiet_start import quiet_start
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -129,22 +131,25 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error(f"{chosen} is not empty")
     folder = (chosen or DEFAULT_FOLDER).absolute()
     console = Console()
-    raw = _unpack(folder / "raw")
+    with _step(console, "Unpacking the flights of 2013"):
+        raw = _unpack(folder / "raw")
     warehouse = folder / "warehouse"
     catalog = skerry.connect(warehouse)
 
     begin = time.perf_counter()
-    spark, connector = _start(warehouse)
+    spark, connector = _start(console, warehouse)
     console.print(f"Spark {spark.version} started in {time.perf_counter() - begin:.1f} s")
     exact: dict[tuple[str, str], int] = {}
     for name, source in SOURCES.items():
         table = catalog.create_table(name, source.schema, partition_by=source.partition_by)
         for part in _parts(raw, source):
             begin = time.perf_counter()
-            summary = ingest(spark, str(part), table, format="csv", options={"header": "true", "nullValue": NULL})
+            with _step(console, f"Spark writes {part.name}, its columns are sketched, one commit publishes both"):
+                summary = ingest(spark, str(part), table, format="csv", options={"header": "true", "nullValue": NULL})
             seconds = time.perf_counter() - begin
             console.print(f"appended [bold]{part.name}[/] to {name}: {summary.rows:,} rows, 1 commit, {seconds:.1f} s")
-        exact |= {(name, column): count for column, count in _count_exactly(raw / source.file, source.schema)}
+        with _step(console, f"Counting the distinct values of {source.file} exactly"):
+            exact |= {(name, column): count for column, count in _count_exactly(raw / source.file, source.schema)}
 
     good = _compare(console, catalog, exact)
     if connector:
@@ -188,13 +193,26 @@ def _parts(raw: Path, source: Source) -> list[Path]:
     return halves
 
 
-def _start(warehouse: Path) -> tuple[SparkSession, bool]:
+@contextlib.contextmanager
+def _step(console: Console, what: str) -> Iterator[None]:
+    """Show what is waited for: while it lasts in a terminal, else as a line."""
+    if console.is_terminal:
+        with console.status(f"{what} …"):
+            yield
+    else:
+        console.print(f"{what} …", soft_wrap=True)
+        yield
+
+
+def _start(console: Console, warehouse: Path) -> tuple[SparkSession, bool]:
     """Start Spark with Iceberg's connector, or without it if it cannot be fetched."""
     try:
-        return session("skerry demo", iceberg_catalog=warehouse), True
+        with _step(console, "Starting Spark; the first time, Iceberg's connector is fetched (48 MB)"), quiet_start():
+            return session("skerry demo", iceberg_catalog=warehouse), True
     except SkerryError as error:
         if "could not fetch" not in str(error):
             raise
+    with _step(console, "Starting Spark without Iceberg's connector"), quiet_start():
         return session("skerry demo"), False
 
 
@@ -237,8 +255,9 @@ def _read_back(console: Console, spark: SparkSession, catalog: Catalog) -> bool:
     good = True
     for name in SOURCES:
         table = catalog.load_table(name)
-        rows = spark.table(f"skerry.{name}").count()
-        files = _statistics_files(spark, f"skerry.{name}")
+        with _step(console, f"Spark's Iceberg connector reads {name}"):
+            rows = spark.table(f"skerry.{name}").count()
+            files = _statistics_files(spark, f"skerry.{name}")
         current = table.current_snapshot()
         found = files.get(current.snapshot_id) if current is not None else None
         good &= found is not None and rows == table.scan().count()

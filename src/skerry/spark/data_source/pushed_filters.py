@@ -18,8 +18,9 @@ from pyspark.sql import datasource as spark
 from skerry.errors import FormatError, SchemaError, UnsupportedError
 from skerry.spark.old_calendar import MOVED_DAYS, MOVED_MOMENTS
 from skerry.table.predicate import Operator, Predicate, columns_of
-from skerry.table.predicate.binding import Call, Form, Name, Syntax, Value, bind
+from skerry.table.predicate.binding import bind
 from skerry.table.predicate.literals import Family, Literal, LiteralKind, family_of
+from skerry.table.predicate.syntax import Call, Form, Name, Syntax, Value
 
 __all__ = ["push_filters"]
 

@@ -19,6 +19,7 @@ from skerry.table.predicate import (
     Column,
     Comparison,
     Constant,
+    Holds,
     In,
     IntersectsExtent,
     IsMinusZero,
@@ -30,7 +31,7 @@ from skerry.table.predicate import (
     StartsWith,
 )
 
-__all__ = ["spark_column", "to_condition"]
+__all__ = ["can_test", "spark_column", "to_condition"]
 
 _COMPARE: dict[Operator, Callable[[Any, Any], Any]] = {
     Operator.EQ: operator.eq,
@@ -62,7 +63,7 @@ def to_condition(predicate: Predicate) -> SparkColumn:
             return _negated(_column(column).isin([_literal(column.type, value) for value in values]), negated)
         case StartsWith(column, prefix, negated):
             return _negated(_column(column).startswith(sf.lit(prefix)), negated)
-        case IntersectsExtent():
+        case IntersectsExtent() | Holds():
             raise UnsupportedError(f"Spark cannot test {predicate}")
         case IsNull(column, negated):
             return _column(column).isNotNull() if negated else _column(column).isNull()
@@ -71,6 +72,15 @@ def to_condition(predicate: Predicate) -> SparkColumn:
             return found.isNotNull() & ~sf.isnan(found) if negated else sf.isnan(found)
         case IsMinusZero(column, negated):
             return _negated(_column(column).cast("string") == "-0.0", negated)
+
+
+def can_test(predicate: Predicate) -> bool:
+    """Whether Spark tests rows as a predicate means it; computed values it would compute in its own way."""
+    match predicate:
+        case And(children) | Or(children):
+            return all(map(can_test, children))
+        case _:
+            return not isinstance(predicate, IntersectsExtent | Holds)
 
 
 def spark_column(*path: str) -> SparkColumn:

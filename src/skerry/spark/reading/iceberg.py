@@ -15,7 +15,7 @@ from skerry.iceberg.planning.live_files import live_data_files
 from skerry.iceberg.reading.scan import Scan
 from skerry.iceberg.statistics.columns import distinct_counts
 from skerry.spark.reading.arrow_reader import read_through_arrow
-from skerry.spark.reading.conditions import to_condition
+from skerry.spark.reading.conditions import can_test, to_condition
 from skerry.spark.reading.file_choice import FileChoice, read_by_spark
 from skerry.spark.reading.native_scan import (
     is_on,
@@ -93,7 +93,7 @@ class IcebergRead:
     @cached_property
     def _shares(self) -> list[FileScanTask]:
         """The files to read, large ones in parts."""
-        return list(self.scan.plan(split=True))
+        return list(self.scan.plan(split=True, indexed=True))
 
     @cached_property
     def _tasks(self) -> dict[str, FileScanTask]:
@@ -106,6 +106,8 @@ class IcebergRead:
         if self.scan.is_planned_by_server:  # it says too little of files for Spark, and may lend credentials for them
             return [], list(tasks.values())
         if self.scan.state.storage.requests is not None:  # Spark has no keys, nor signatures of the catalog's
+            return [], list(tasks.values())
+        if self.tests_rows and not can_test(reader.predicate):
             return [], list(tasks.values())
         if not read_by_spark(reader.read_schema) or not reaches(self.spark, tasks, self.scan.state.storage.options):
             return [], list(tasks.values())

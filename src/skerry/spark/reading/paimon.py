@@ -25,7 +25,7 @@ from skerry.paimon.reading.rows import SplitReader
 from skerry.paimon.reading.scan import PaimonScan
 from skerry.paimon.statistics.columns import file_statistics
 from skerry.spark.reading.arrow_reader import read_through_arrow
-from skerry.spark.reading.conditions import to_condition
+from skerry.spark.reading.conditions import can_test, to_condition
 from skerry.spark.reading.file_choice import agrees, read_by_spark
 from skerry.spark.reading.native_scan import (
     nullable,
@@ -133,6 +133,8 @@ class _BranchRead:
         splits = list(self.splits)
         schema = reader.read_schema
         locations = [file.location for split in splits for file in split.files]
+        if self.tests_rows and not can_test(reader.predicate):
+            return [], splits
         if not read_by_spark(schema) or not reaches(self.spark, locations, reader.state.storage.options):
             return [], splits
         known = {file.schema_id for split in splits for file in split.files}

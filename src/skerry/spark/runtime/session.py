@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from skerry.errors import MissingDependencyError, SkerryError, UnsupportedError
 from skerry.spark.runtime.java import find_java, java_home
 from skerry.spark.runtime.settings import READ_SETTINGS
+from skerry.spark.runtime.spark_home import home_without_archive
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -107,7 +108,7 @@ def session(
             raise MissingDependencyError(
                 f"Spark Connect needs packages that are not installed: run `pip install 'pyspark[connect]'` ({error})"
             ) from error
-    with _environment(_launch_environment(master)):
+    with _environment(_launch_environment(master, settings)):
         try:
             spark = builder.master(master).getOrCreate()
         except PySparkRuntimeError as error:
@@ -284,12 +285,15 @@ def _log_settings(environ: Mapping[str, str]) -> Path | None:
     return Path(__file__).with_name("log4j2.properties")
 
 
-def _launch_environment(master: str) -> dict[str, str]:
+def _launch_environment(master: str, settings: Mapping[str, str]) -> dict[str, str]:
     """Return the environment variables that Spark needs to start and the process lacks."""
     import pyspark
 
     environment = {"JAVA_HOME": str(java_home(find_java(pyspark.__version__)))}
     if master.startswith("local"):
+        if not ({"SPARK_HOME", "PYSPARK_PYTHON"} & os.environ.keys() or "spark.pyspark.python" in settings):
+            home = home_without_archive(Path(pyspark.__file__).parent, os.environ)
+            environment |= {} if home is None else {"SPARK_HOME": str(home)}
         # An unactivated virtual environment: `python3` on the PATH would be another Python, without skerry.
         environment["PYSPARK_PYTHON"] = os.environ.get("PYSPARK_PYTHON", sys.executable)
         environment["PYSPARK_DRIVER_PYTHON"] = os.environ.get("PYSPARK_DRIVER_PYTHON", sys.executable)
