@@ -4,7 +4,8 @@ Log lines are made under `.cache/`: time, service, level, a random trace id of 3
 six words, whose frequencies follow Zipf's law; `timeout` is in one of a hundred lines, a rare word in thirty lines.
 They are appended to a table with a hash index of the ids and a text index of the messages, and to one without. DuckDB
 and PyArrow read the files of the table without indexes. Lance, which has a format of its own with a B-tree and a
-full-text index, is measured in the Python that `--lance` names; without it, it is left out.
+full-text index, is measured in the Python that `--lance` names, tantivy, which finds words only, in that of
+`--tantivy`; without these they are left out. What indexes do for changes of rows is in indexed_changes.py.
 
     python benchmarks/lookup.py --rows 5000000 --lance ~/lance/bin/python
 """
@@ -38,11 +39,41 @@ MANY = 1_000
 PLAIN, INDEXED = "logs.plain", "logs.indexed"
 
 COLD = """
-import sys, time, skerry
-table = skerry.connect(sys.argv[1]).load_table("logs.indexed")
+import json, sys, time, skerry
+catalog = skerry.connect(sys.argv[1])
+times = []
+# the first look-up, in a small table, imports modules and loads kernels
+for name, trace in (("logs.warm", sys.argv[2]), ("logs.indexed", sys.argv[3])):
+    table = catalog.load_table(name)
+    start, used = time.perf_counter(), time.process_time()
+    assert table.scan(where=f"trace = '{trace}'").to_arrow().num_rows == 1
+    times += [time.perf_counter() - start, time.process_time() - used]
+print(json.dumps(times))
+"""
+
+TANTIVY = """
+import json, sys, time
+import pyarrow.dataset as ds, tantivy
+folder, files = json.loads(sys.stdin.readline())
+def show(found): print(json.dumps(found), flush=True)
+schema = tantivy.SchemaBuilder().add_text_field("message", stored=True).build()
+index = tantivy.Index(schema)
+messages = ds.dataset(files).to_table(["message"])["message"].to_pylist()
 start = time.perf_counter()
-assert table.scan(where=f"trace = '{sys.argv[2]}'").to_arrow().num_rows == 1
-print(1000 * (time.perf_counter() - start))
+writer = index.writer()
+for message in messages:
+    writer.add_document(tantivy.Document(message=message))
+writer.commit()
+writer.wait_merging_threads()
+index.reload()
+show({"text": time.perf_counter() - start})
+searcher = index.searcher()
+for line in sys.stdin:
+    _, text = json.loads(line)
+    start = time.perf_counter()
+    hits = searcher.search(index.parse_query(text, ["message"]), limit=1_000_000).hits
+    found = [searcher.doc(address)["message"] for _, address in hits]
+    show([time.perf_counter() - start, len(found)])
 """
 
 LANCE = """
@@ -127,13 +158,16 @@ def build(folder: Path, rows: int) -> Any:
 
 
 class Peer:
-    """Lance in a Python of its own."""
+    """Lance, or tantivy, in a Python of its own."""
 
-    def __init__(self, python: str, folder: Path, files: list[str]) -> None:
+    def __init__(self, name: str, python: str, folder: Path, files: list[str]) -> None:
         self._process = subprocess.Popen(
-            [python, "-c", LANCE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [python, "-c", {"lance": LANCE, "tantivy": TANTIVY}[name]],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
-        print("lance:", self._ask([str(folder / "lance"), files]))
+        print(f"{name}, seconds to build: {self._ask([str(folder / name), files])}")
 
     def _ask(self, what: Any) -> Any:
         assert self._process.stdin is not None
@@ -152,14 +186,15 @@ class Peer:
         self._process.wait()
 
 
-def compare(rows: int, rounds: int, lance: str | None) -> None:
+def compare(rows: int, rounds: int, lance: str | None, tantivy: str | None) -> None:
     folder = ROOT / ".cache" / f"lookup-{rows}"
     catalog = build(folder, rows)
     plain, indexed = catalog.load_table(PLAIN), catalog.load_table(INDEXED)
     files = [file.location.removeprefix("file://") for file in plain.files()]
     known = plain.scan(["trace"]).to_arrow()["trace"]
     random = np.random.default_rng(3)
-    peer = Peer(lance, folder, files) if lance else None
+    peer = Peer("lance", lance, folder, files) if lance else None
+    words_peer = Peer("tantivy", tantivy, folder, files) if tantivy else None
     listed = ", ".join(f"'{file}'" for file in files)
 
     def by_duckdb(where: str) -> tuple[float, int]:
@@ -204,7 +239,8 @@ def compare(rows: int, rounds: int, lance: str | None) -> None:
         def ask() -> dict[str, tuple[float, int]]:
             found = {"skerry": by_words(query), "duckdb": by_duckdb(f"message LIKE '%{text}%'")}
             found["pyarrow"] = by_pyarrow(pc.match_substring(pc.field("message"), text))
-            return found | ({"lance": peer.ask("words", query)} if peer and '"' not in query else {})
+            found |= {"lance": peer.ask("words", query)} if peer and '"' not in query else {}
+            return found | ({"tantivy": words_peer.ask("words", query)} if words_peer else {})
 
         return ask
 
@@ -224,23 +260,24 @@ def compare(rows: int, rounds: int, lance: str | None) -> None:
             for who in found[0]
         ]
         print(f"{name:14}", ", ".join(shown))
-    trace = ids(1)[0]
+    (trace,), (other,) = (
+        ids(1),
+        catalog.load_table("logs.warm").scan(["trace"], limit=1).to_arrow()["trace"].to_pylist(),
+    )
+    command = [sys.executable, "-c", COLD, str(folder / "lake"), other, trace]
     cold = [
-        float(
-            subprocess.run(
-                [sys.executable, "-c", COLD, str(folder / "lake"), trace], capture_output=True, text=True, check=True
-            ).stdout
-        )
-        for _ in range(rounds)
+        json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout) for _ in range(rounds)
     ]
-    print(f"one trace id, first in a process: {statistics.median(cold):.1f} ms")
+    imports, _, first, used = (1000 * statistics.median(times) for times in zip(*cold, strict=True))
+    print(f"one trace id, first in a process: {first:.1f} ms ({used:.1f} of processor time), imports {imports:.1f} ms")
     before = indexed.storage.metrics.counts()
     indexed.scan(where=f"trace = '{ids(1)[0]}'").to_arrow()
     read = indexed.storage.metrics.counts() - before
     size = sum(file.file_size_bytes for file in indexed.files())
     print(f"one trace id: {read.requests} reads, {read.bytes_read / 1e6:.2f} MB of {size / 1e6:.0f} MB")
-    if peer is not None:
-        peer.close()
+    for each in (peer, words_peer):
+        if each is not None:
+            each.close()
 
 
 def known_phrase(table: Any) -> list[str]:
@@ -253,5 +290,6 @@ if __name__ == "__main__":
     parser.add_argument("--rows", type=int, default=5_000_000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--lance", help="a Python that has pylance")
+    parser.add_argument("--tantivy", help="a Python that has tantivy and PyArrow")
     arguments = parser.parse_args()
-    compare(arguments.rows, arguments.rounds, arguments.lance)
+    compare(arguments.rows, arguments.rounds, arguments.lance, arguments.tantivy)

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 import skerry
 from skerry.catalog import Catalog
-from skerry.catalog.querying import QueryPlanning
+from skerry.catalog.queries.querying import QueryPlanning
 from skerry.planner import JoinGraph
 from skerry.planner.query import Block, parse_query
 

@@ -78,7 +78,7 @@ def _readme() -> Names:
     Path("flights.csv").write_bytes(flights_csv())
     Path("raw").mkdir()
     pyarrow.csv.write_csv(some_flights(), "raw/more.csv")
-    return {"corrections": some_flights().slice(0, 10), **_items()}
+    return {"corrections": some_flights().slice(0, 10), "logs": _indexes("logs/")["table"], **_items()}
 
 
 def _items() -> Names:
@@ -103,18 +103,18 @@ def _scans() -> Names:
     return names
 
 
-def _table(columns: dict[str, Any], **options: Any) -> Names:
+def _table(columns: dict[str, Any], folder: str = "warehouse/", **options: Any) -> Names:
     """A table `nyc.flights` with some rows."""
-    catalog = skerry.connect("warehouse/")
+    catalog = skerry.connect(folder)
     rows = pa.table(columns)
     table = catalog.create_table("nyc.flights", rows.schema, **options)
     table.append(rows)
     return {"catalog": catalog, "table": table, "rows": rows}
 
 
-def _indexes() -> Names:
+def _indexes(folder: str = "warehouse/") -> Names:
     lines = ["connection reset after a timeout", "GET / from 10.0.0.1"]
-    return _table({"trace_id": ["4bf92f35", "00f067aa"], "ts": [1, 2], "message": lines})
+    return _table({"trace_id": ["4bf92f35", "00f067aa"], "ts": [1, 2], "message": lines}, folder)
 
 
 def _branches() -> Names:
@@ -125,6 +125,7 @@ def _branches() -> Names:
 
 def _catalogs() -> Names:
     rows = pa.table({"day": [date(2026, 10, 31), date(2026, 11, 1)]})
+    pq.write_table(some_flights(), "flights.parquet")
     catalog = skerry.connect("warehouse/")
     catalog.create_table("lake.events", rows.schema, location=str(Path("events").absolute())).append(rows)
     orders = pa.table({"order_id": [17, 18]})
@@ -249,9 +250,11 @@ MADE: dict[str, Callable[[], Names]] = {
     "maintenance.md": _maintenance,
     "paimon.md": lambda: {"catalog": skerry.connect("warehouse/"), "yesterday": datetime(2100, 1, 1), **_items()},
     "planner.md": _joinable,
+    "sql.md": _joinable,
     "puffin.md": _puffin,
     "row-level-change.md": _row_level_change,
     "scans.md": _scans,
+    "web.md": _scans,
     "spark.md": _spark,
     "spark-read.md": _joinable,
     "schema-evolution.md": _schema_evolution,

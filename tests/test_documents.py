@@ -33,7 +33,7 @@ def anchors(document: Path) -> set[str]:
 def is_there(name: str) -> bool:
     """Whether a module or folder exists; a bare name stands for any module of that name, a foreign folder for none."""
     if "/" not in name:
-        return any(any(place.rglob(name)) for place in PLACES[1:])
+        return (ROOT / name).exists() or any(any(place.rglob(name)) for place in PLACES[1:])
     first = name.split("/", maxsplit=1)[0]
     is_ours = name.endswith(".py") or any((place / first).is_dir() for place in (ROOT, PACKAGE))
     return not is_ours or any((place / name).exists() for place in PLACES)

@@ -116,10 +116,17 @@ def test_missing_metadata_is_named(catalog, table):
     assert not catalog.table_exists("d.bad")
 
 
+def after_another_append(catalog, name):
+    """The metadata file after an append by another handle: a handle does not read what it has read or written."""
+    other = catalog.load_table(name)
+    other.append(ROWS)
+    return other.metadata_location
+
+
 @pytest.mark.parametrize("damage", ["cut", "gone"])
 def test_metadata_that_breaks_later_is_named_when_it_is_loaded(catalog, damage):
     table = catalog.create_table(f"d.{damage}", ROWS.schema)
-    path = path_of(table.metadata_location)
+    path = path_of(after_another_append(catalog, f"d.{damage}"))
     if damage == "cut":
         path.write_bytes(path.read_bytes()[:100])
     else:
@@ -133,8 +140,7 @@ def test_metadata_that_breaks_later_is_named_when_it_is_loaded(catalog, damage):
 def test_another_uuid_is_another_table(tmp_path):
     catalog = skerry.connect(tmp_path)
     table = catalog.create_table("d.t", ROWS.schema)
-    table.append(ROWS)
-    path = path_of(table.metadata_location)
+    path = path_of(after_another_append(catalog, "d.t"))
     document = json.loads(path.read_text())
     path.write_text(json.dumps({**document, "table-uuid": "11111111-2222-3333-4444-555555555555"}))
     for act in (table.refresh, lambda: table.append(ROWS)):

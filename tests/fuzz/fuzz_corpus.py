@@ -68,6 +68,7 @@ from skerry.paimon.values.binary_reading import decode_rows
 from skerry.paimon.values.binary_row import encode_rows
 from skerry.paimon.values.blob_layout import BlobDescriptor
 from skerry.paimon.values.types import AtomicType, TypeRoot, decode_type
+from skerry.parquet import PagedChunk, read_metadata, read_places, take_rows
 from skerry.puffin.deletion_vector import decode_deletion_vector, encode_deletion_vector
 from skerry.storage import Storage
 from skerry.table.files.data_file import DataFile, DeleteFile, DeleteKind
@@ -144,6 +145,7 @@ NAMES = (
     "paimon-vectors-64",
     "paimon-vectors-64-sealed",
     "parquet",
+    "parquet-rows",
     "parquet-sketch",
     "position-deletes",
     "puffin",
@@ -947,10 +949,30 @@ def _stored(folder: Path) -> Iterator[Kind]:
     yield Kind(
         "parquet-sketch", parquet, _in_file(folder / "s.parquet", _sketch), (in_parquet_footer, of_bytes), share=60
     )
+    yield Kind(
+        "parquet-rows", parquet, _in_file(folder / "r.parquet", _single_rows), (in_parquet_footer, of_bytes), share=60
+    )
     orc = [_write(folder / f"{codec}.orc", rows, "orc", codec) for codec in ("zlib", "uncompressed", "zstd")]
     yield Kind("orc", orc, _open(folder, "orc"), (of_bytes,), share=60)
     avro = [_write(folder / f"{codec}.avro", rows, "avro", codec) for codec in ("null", "deflate", "zstandard")]
     yield Kind("avro", avro, _open(folder, "avro"), _AVRO, share=60)
+
+
+def _single_rows(path: str) -> int:
+    """Every seventh row of the flat columns, page by page."""
+    count = 0
+    for group in read_metadata(_STORAGE, path).row_groups:
+        flat = [
+            chunk for chunk in group.chunks if not chunk.column.max_repetition_level and len(chunk.column.path) == 1
+        ]
+        if not flat or not group.row_count:
+            continue
+        places = read_places(_STORAGE, path, flat)
+        chunks = [PagedChunk(chunk, place) for chunk, place in zip(flat, places, strict=True)]
+        for values in take_rows(_STORAGE, path, chunks, np.arange(0, group.row_count, 7)):
+            values.validate(full=True)
+            count += len(values)
+    return count
 
 
 def _open(folder: Path, file_format: str) -> Callable[[bytes, int], Any]:
@@ -1110,7 +1132,7 @@ def _registries(_folder: Path) -> Iterator[Kind]:
         registry.IndexedFile(f"data/{n}.parquet", 100 + n, f"{n}.amudai.shard", ("a.part0.amudai.shard",), 9, columns)
         for n in range(3)
     ]
-    samples = [registry.encode_piece(files[:count]) for count in (1, 3)]
+    samples = [registry.encode_piece(registry.Piece(tuple(files[:count]), frozenset({"1-a.json"}))) for count in (1, 3)]
 
     def read(data: bytes, _index: int) -> Any:
         return registry._decode_piece(data, "piece")

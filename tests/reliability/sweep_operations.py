@@ -221,6 +221,26 @@ def _in_partitions(catalog: Any, place: Place) -> None:
     table.append(rows(10, 20, v=99_999))
 
 
+def _waiting(catalog: Any, place: Place) -> None:
+    """Rows that are seen, and the same rows waiting for buckets, so that placing them changes nothing."""
+    properties = {**_PAIMON_RETRIES, "bucket": "-2"}
+    table = catalog.create_table(TABLE, SCHEMA, format="paimon", primary_key=["id"], properties=properties)
+    table.append(rows(0, 10))
+    table.set_properties({"postpone.batch-write-fixed-bucket": "false"})
+    table.append(rows(5, 10))
+    table.append(rows(5, 10))
+    table.remove_properties("postpone.batch-write-fixed-bucket")
+
+
+def _across_partitions(catalog: Any, place: Place) -> None:
+    properties = {**_PAIMON_RETRIES, "partition.end-input-to-done": "true"}
+    table = catalog.create_table(
+        TABLE, SCHEMA, format="paimon", primary_key=["id"], partition_by=["v"], properties=properties
+    )
+    table.append(rows(0, 10))
+    table.append(rows(10, 20, v=1))
+
+
 def _both(name: str, act: Callable[[Any], Any], more: Any = None, **how: bool) -> list[Operation]:
     return [Operation(name, kind, _prepared(kind, more), _on_table(act), **how) for kind in FORMATS]
 
@@ -373,6 +393,13 @@ def _operations() -> list[Operation]:
     found = [
         _iceberg("index", lambda table: table.index(), _wants_index),
         _iceberg("append-indexed", lambda table: table.append(rows(20, 25)), **{"skerry.index.id": "hash"}),
+        Operation("index", "paimon", _prepared("paimon", _wants_index), _on_table(lambda table: table.index())),
+        Operation(
+            "append-indexed",
+            "paimon",
+            _prepared("paimon", None, **{"skerry.index.id": "hash"}),
+            _on_table(lambda table: table.append(rows(20, 25))),
+        ),
         *_both("append", lambda table: table.append(rows(20, 30))),
         *_both("append-batch", lambda table: table.append(rows(20, 30), stream="s", batch=1), repeats=True),
         *_both("overwrite", lambda table: table.overwrite(rows(100, 105), "id < 5")),
@@ -464,6 +491,19 @@ def _operations() -> list[Operation]:
             "keyed",
             _prepared("keyed", _replace_rows, **{"deletion-vectors.enabled": "true", "write-only": "true"}),
             _on_table(lambda table: table.compact()),
+        ),
+        Operation(
+            "compact-sorted",
+            "paimon",
+            _prepared("paimon"),
+            _on_table(lambda table: table.compact(sort_by=["s desc"])),
+        ),
+        Operation("place-waiting", "paimon", _waiting, _on_table(lambda table: table.compact()), repeats=True),
+        Operation(
+            "append-across-partitions",
+            "paimon",
+            _across_partitions,
+            _on_table(lambda table: table.append(rows(5, 15, v=2))),
         ),
         Operation("append_files", "iceberg", _prepared("iceberg"), _append_files),
         Operation("register_table", "iceberg", _prepared("iceberg", _drop), _register),
