@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import re
+import select
 import threading
 from collections.abc import Iterator
 
@@ -15,37 +17,68 @@ _NOISE = re.compile(
     rb"Restricted methods will be|sun\.misc\.Unsafe|java\.lang\.|Please consider reporting)"
     rb"|:: |\t|Ivy Default Cache|The jars for the packages|confs: |[\w.-]+#[\w.-]+ added as a dependency|\s*$"
 )
+_KEPT_LINES = 1000
+_CHUNK_BYTES = 65_536
+
+
+class _Filter:
+    """Passes the lines of a pipe on to a terminal, but for noise."""
+
+    def __init__(self, reader: int, terminal: int) -> None:
+        self.reader = reader
+        self.terminal = terminal
+        self.said: list[bytes] = []
+        self.unfinished = b""
+        self.ended = False
+        self.lock = threading.Lock()
+
+    def run(self) -> None:
+        """Until all that hold the other end have closed it."""
+        while not self.ended:
+            select.select([self.reader], [], [])
+            self.drain()
+
+    def drain(self) -> None:
+        """Pass on all that was written until now."""
+        with self.lock:
+            while not self.ended and select.select([self.reader], [], [], 0)[0]:
+                chunk = os.read(self.reader, _CHUNK_BYTES)
+                self.ended = not chunk
+                *lines, self.unfinished = (self.unfinished + chunk).splitlines(keepends=True) or [b""]
+                if self.ended or self.unfinished.endswith(b"\n"):
+                    lines.append(self.unfinished)
+                    self.unfinished = b""
+                for line in lines:
+                    self.pass_on(line)
+
+    def pass_on(self, line: bytes) -> None:
+        self.said.append(line)
+        del self.said[:-_KEPT_LINES]
+        if not _NOISE.match(line):
+            os.write(self.terminal, line)
 
 
 @contextlib.contextmanager
 def quiet_start() -> Iterator[None]:
     """Keep from the standard error of a JVM that the block starts what is said at every start.
 
-    All else is passed on, as long as the JVM lives. If the block fails, everything that was said is added to the
+    All else is passed on, as long as this process lives. If the block fails, everything that was said is added to the
     exception as a note.
     """
     reader, writer = os.pipe()
     terminal = os.dup(2)
     os.dup2(writer, 2)
     os.close(writer)
-    said: list[bytes] = []
-
-    def pass_on() -> None:
-        with os.fdopen(reader, "rb") as lines:
-            for line in lines:
-                said.append(line)
-                del said[:-1000]
-                if not _NOISE.match(line):
-                    os.write(terminal, line)
-        os.close(terminal)
-
-    passing = threading.Thread(target=pass_on, name="standard error of Spark", daemon=True)
-    passing.start()
+    passing = _Filter(reader, terminal)
+    # The JVM outlives this process by a moment, so that the pipe's end is never seen: a daemon thread, and at exit
+    # what it has not yet come to. Both descriptors stay open as long as the process does.
+    threading.Thread(target=passing.run, name="standard error of Spark", daemon=True).start()
+    atexit.register(passing.drain)
     try:
         yield
     except BaseException as error:
-        os.dup2(terminal, 2)
-        passing.join(1)  # a JVM that failed has gone
-        error.add_note(b"".join(said).decode(errors="replace"))
+        passing.drain()  # a JVM that failed has said what it had to say
+        error.add_note(b"".join(passing.said).decode(errors="replace"))
         raise
-    os.dup2(terminal, 2)
+    finally:
+        os.dup2(terminal, 2)
