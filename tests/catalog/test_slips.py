@@ -183,3 +183,11 @@ def test_an_unknown_column_of_statistics_is_named(table):
 def test_a_table_says_why_it_is_not_pickled(table):
     with pytest.raises(UnsupportedError, match="send its name"):
         pickle.dumps(table)
+
+
+@pytest.mark.parametrize("format", ["iceberg", "paimon"])
+def test_a_table_has_columns(tmp_path, format) -> None:
+    catalog = skerry.connect(tmp_path)
+    with pytest.raises(SchemaError, match="a table needs a column"):
+        catalog.create_table("d.t", pa.schema([]), format=format)
+    assert not catalog.table_exists("d.t")

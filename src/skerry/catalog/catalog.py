@@ -185,7 +185,7 @@ class Catalog(QueryableCatalog, Transactional):
         Raises:
             AlreadyExistsError: There is a table of that name.
             CommitUnknownError: It may or may not have been done, or was done and the table cannot be loaded.
-            SchemaError: A column, type, transform or property does not fit.
+            SchemaError: A column, type, transform or property does not fit, or there are no columns.
             UnsupportedError: The format is unknown, or does not support an argument.
         """
         store = self._store(format)

@@ -34,6 +34,9 @@ class NewTable:
         properties: Table properties.
         location: The table's folder; None to let the catalog choose.
         format_version: Version of the table format; None for the default.
+
+    Raises:
+        SchemaError: There are no columns.
     """
 
     schema: pa.Schema
@@ -44,6 +47,10 @@ class NewTable:
     properties: Mapping[str, str] = field(default_factory=dict)
     location: str | None = None
     format_version: int | None = None
+
+    def __post_init__(self) -> None:
+        if not self.schema.names:
+            raise SchemaError("a table needs a column: the schema has none")
 
 
 class TableStore(Protocol):
