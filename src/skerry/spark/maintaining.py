@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from skerry.catalog import Catalog, Table
 from skerry.spark.runtime.executor import SparkExecutor
+from skerry.spark.runtime.frame_rows import FrameRows
 from skerry.table.arguments import Age, Condition, Rows
 from skerry.table.history import MAIN
-from skerry.table.merging import Clauses
+from skerry.table.merging import Clauses, LocalRows
 from skerry.table.summaries import (
     AnalyzeSummary,
     CompactSummary,
@@ -248,8 +248,9 @@ def merge(
 ) -> RowChangeSummary:
     """Merge rows by key; tasks read and rewrite the table's files; see `Table.merge`.
 
-    The source's rows are collected on the driver, which indexes their keys and sends the index to every task. They
-    must fit into the driver's memory; the table may have any size.
+    The tasks that compute the source's rows leave them in files beside the table's. Tasks that look for matches read
+    their keys, and columns that conditions use, once per process; others write updated and inserted rows. The driver
+    only learns which rows of the table change.
 
     Args:
         spark: The session, classic or Spark Connect.
@@ -268,7 +269,7 @@ def merge(
         SchemaError: Columns, keys or clauses do not fit.
     """
     return table.merge(
-        gathered(data),
+        FrameRows(data) if isinstance(data, DataFrame) else LocalRows(data),
         on,
         when_matched=when_matched,
         when_not_matched=when_not_matched,
@@ -277,11 +278,3 @@ def merge(
         executor=SparkExecutor(spark),
         progress=progress,
     )
-
-
-def gathered(data: Rows | DataFrame) -> Rows:
-    """Collect the rows of a frame on the driver, as Arrow; anything else is returned unchanged."""
-    if not isinstance(data, DataFrame):
-        return data
-    rows: pa.Table = data.toArrow()
-    return rows

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import uuid
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
@@ -17,21 +18,28 @@ from skerry.paimon.jobs.row_transforms import transform_positions, transform_row
 from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.planning.deletion_positions import Positions
 from skerry.paimon.writing.lineage import ROW_ID_FIELD
+from skerry.storage import join
 from skerry.table.arguments import Rows
 from skerry.table.merging import (
     NOTHING,
     Insert,
+    KeyFacts,
     MergeClauses,
     MergeRules,
     MergeSource,
+    RemoteRows,
+    StagedSource,
     Update,
     bind_rules,
     index_source,
+    key_facts,
     key_predicate,
     refuse_repeated,
     refuse_repeated_keys,
+    stage,
 )
 from skerry.table.merging.rules import RowNumbers
+from skerry.table.owned_files import owned_files
 from skerry.table.predicate import Predicate, disjunction
 from skerry.table.rows.incoming import conform, open_stream
 from skerry.table.rows.keys import KeyIndex
@@ -40,6 +48,7 @@ from skerry.table.summaries import RowChangeSummary
 __all__ = ["merge", "upsert"]
 
 _STEP_ROWS = 1 << 17
+_FOLDER = "skerry-rows"
 
 
 def upsert(request: ChangeRequest, data: Rows, on: Sequence[str]) -> RowChangeSummary:
@@ -62,9 +71,7 @@ def upsert(request: ChangeRequest, data: Rows, on: Sequence[str]) -> RowChangeSu
             source = index_source(conform(rows, state.arrow_schema).read_all(), tuple(on), state.arrow_schema)
             refuse_repeated_keys(source)
             clauses = MergeClauses(Update(), Insert())
-            return transform_positions(
-                job, _Merge(state.arrow_schema, source, bind_rules(source, state.arrow_schema, clauses))
-            )
+            return transform_positions(job, _Merge.of(source, state, clauses))
         new = conform(rows, state.arrow_schema).read_all()
         keys = upsert_keys(state, on)
         index = KeyIndex.of([new.column(key) for key in keys])
@@ -138,7 +145,9 @@ def _replace_tracked(
     return replace_positions(job, positions, fresh, tracked=tracked, updates=True, unless=among)
 
 
-def merge(request: ChangeRequest, data: Rows, on: str | Sequence[str], clauses: MergeClauses) -> RowChangeSummary:
+def merge(
+    request: ChangeRequest, data: Rows | RemoteRows, on: str | Sequence[str], clauses: MergeClauses
+) -> RowChangeSummary:
     """Merge rows into a table; see `skerry.iceberg.jobs.merge.merge`.
 
     Raises:
@@ -147,54 +156,87 @@ def merge(request: ChangeRequest, data: Rows, on: str | Sequence[str], clauses: 
         SchemaError: The source, a condition or a value does not fit, or several of its rows match one of the table.
         UnsupportedError: The table's merge engine does not simply replace rows.
     """
-    rows = open_stream(data).read_all()
     keys = (on,) if isinstance(on, str) else tuple(on)
+    if isinstance(data, RemoteRows):
+        return _merge_in_tasks(request, data, keys, clauses)
+    rows = open_stream(data).read_all()
 
     def prepare(state: PaimonState) -> _Merge:
         source = index_source(rows, keys, state.arrow_schema)
-        return _Merge(state.arrow_schema, source, bind_rules(source, state.arrow_schema, clauses))
+        return _Merge.of(source, state, clauses)
 
     return transform_rows(request, prepare)
+
+
+def _merge_in_tasks(
+    request: ChangeRequest, data: RemoteRows, keys: tuple[str, ...], clauses: MergeClauses
+) -> RowChangeSummary:
+    """Merge rows that tasks have: they leave them in files, from which other tasks read what they need."""
+    state = request.target.load()
+    columns = StagedSource.schema_of(data.schema, keys, state.arrow_schema)
+    bind_rules(columns, keys, state.arrow_schema, clauses)  # before any work
+    storage, folder = state.storage, join(state.location, _FOLDER, str(uuid.uuid4()))
+    with owned_files(storage, folder) as files:
+        staged = stage(data, storage, folder)
+
+        def prepare(state: PaimonState) -> _Merge:
+            source = StagedSource(staged, keys, state.arrow_schema)
+            facts = source.facts(request.executor, with_values=False)
+            rules = bind_rules(source.schema, keys, state.arrow_schema, clauses)
+            return _Merge(source, facts, rules)
+
+        done = transform_rows(request, prepare)
+        files.remove()
+    return done
 
 
 class _Merge:
     """A merge on one state of a table; a `skerry.paimon.jobs.row_tasks.RowTransform`."""
 
-    def __init__(self, schema: pa.Schema, source: MergeSource, rules: MergeRules) -> None:
-        self._schema = schema
+    def __init__(self, source: MergeSource | StagedSource, facts: KeyFacts, rules: MergeRules) -> None:
         self._source = source
+        self._facts = facts
         self._rules = rules
+
+    @classmethod
+    def of(cls, source: MergeSource, state: PaimonState, clauses: MergeClauses) -> _Merge:
+        """Merge rows of this process."""
+        facts = key_facts(source, state.arrow_schema, with_values=False)
+        return cls(source, facts, bind_rules(source.schema, source.on, state.arrow_schema, clauses))
 
     @property
     def predicate(self) -> Predicate:
         """Holds for all rows of the table that the merge may change."""
-        keyed = self._source.index.first >= 0
-        rows = self._source.rows if keyed.all() else self._source.rows.filter(pa.array(keyed))
-        fields = [self._schema.field(name) for name in self._source.on]
-        keys = key_predicate(fields, [rows.column(name).combine_chunks() for name in self._source.on])
+        keys = self._facts.in_files
         return disjunction([keys, self._rules.by_source_predicate()]) if self._rules.has_by_source else keys
 
     def decide(self, batch: pa.RecordBatch) -> Decided:
         """Decide what happens to rows of the table."""
-        rows = self._source.index.find([batch.column(name) for name in self._source.on])
+        source = self._source.holding((*self._rules.deciding_columns, *self._rules.new_columns))
+        rows = source.index.find([batch.column(name) for name in source.on])
         hit = rows >= 0
-        refuse_repeated(self._source, self._rules, rows[hit])
-        actions = self._rules.decide(self._source, rows, batch)
+        refuse_repeated(source, self._rules, rows[hit])
+        actions = self._rules.decide(source, rows, batch)
         decided = np.flatnonzero(actions != NOTHING)
         is_update = self._rules.updates[actions[decided]]
         updated = decided[is_update]
         new = batch.slice(0, 0)
         if len(updated):
-            new = self._rules.updated(self._source, rows[updated], batch.take(pa.array(updated)), actions[updated])
-        return Decided(decided[~is_update], updated, new, np.unique(rows[hit]))
+            new = self._rules.updated(source, rows[updated], batch.take(pa.array(updated)), actions[updated])
+        matched = np.unique(rows[hit])
+        if source.index.repeated.any():
+            matched = np.flatnonzero(source.matched([matched]))
+        return Decided(decided[~is_update], updated, new, matched)
 
     def added(self, matched: Iterable[RowNumbers]) -> Iterator[pa.RecordBatch]:
         """The rows of the source that match no row, as they are inserted."""
-        is_matched = np.zeros(self._source.rows.num_rows, bool)
-        for rows in matched:
-            is_matched[rows] = True
-        first = self._source.index.first  # a match is recorded for the first row with the key
-        new = np.flatnonzero((first < 0) | ~is_matched[np.maximum(first, 0)])
-        if self._rules.inserts:
+        known = np.unique(np.concatenate([np.zeros(0, np.int64), *matched]))
+        first = 0
+        for part in self._source.parts() if self._rules.inserts else ():
+            is_new = np.ones(part.rows.num_rows, bool)
+            among = np.searchsorted(known, [first, first + len(is_new)])
+            is_new[known[slice(*among.tolist())] - first] = False
+            new = np.flatnonzero(is_new)
             for start in range(0, len(new), _STEP_ROWS):
-                yield from self._rules.inserted(self._source, new[start : start + _STEP_ROWS])
+                yield from self._rules.inserted(part, new[start : start + _STEP_ROWS])
+            first += len(is_new)

@@ -5,7 +5,7 @@ Everything is computed on whole columns; nothing here reads or writes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import TypeAlias
@@ -43,6 +43,28 @@ class MergeSource:
     rows: pa.Table
     on: tuple[str, ...]
     index: KeyIndex
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns."""
+        return self.rows.schema
+
+    def holding(self, columns: Iterable[str]) -> MergeSource:
+        """The source with at least some columns; see `skerry.table.merging.staged.StagedSource`."""
+        return self
+
+    def parts(self) -> Iterator[MergeSource]:
+        """All rows, in one or several sources."""
+        yield self
+
+    def matched(self, rows: Iterable[RowNumbers]) -> npt.NDArray[np.bool_]:
+        """bool[rows]: whether a row's key is that of one of the given rows, which are the first with their keys."""
+        hit = np.zeros(self.rows.num_rows, bool)
+        for some in rows:
+            hit[some] = True
+        if self.index.repeated.any():
+            hit = hit[np.maximum(self.index.first, 0)] & (self.index.first >= 0)
+        return hit
 
     def columns(self, names: Sequence[str], rows: RowNumbers) -> dict[tuple[str, str], pa.Array]:
         """Some columns of some rows, in the form of pairs; -1 is a row of nulls."""
@@ -133,6 +155,16 @@ class MergeRules:
     def kept_columns(self) -> tuple[str, ...]:
         """Columns of the table that new values use, including those that stay unchanged."""
         return _of_side(TARGET, [term.columns for rule in self._of_table for term in rule.terms.values()])
+
+    @cached_property
+    def deciding_columns(self) -> tuple[str, ...]:
+        """Columns of the source that conditions on rows of the table use."""
+        return _of_side(SOURCE, [rule.condition.columns for rule in self._matched if rule.condition is not None])
+
+    @cached_property
+    def new_columns(self) -> tuple[str, ...]:
+        """Columns of the source that new values of the table's rows use."""
+        return _of_side(SOURCE, [term.columns for rule in self._matched for term in rule.terms.values()])
 
     @property
     def is_empty(self) -> bool:

@@ -66,17 +66,23 @@ def index_source(rows: pa.Table, on: Sequence[str], schema: pa.Schema) -> MergeS
     return MergeSource(known, tuple(on), KeyIndex.of([known.column(name) for name in on]))
 
 
-def bind_rules(source: MergeSource, schema: pa.Schema, clauses: MergeClauses) -> MergeRules:
+def bind_rules(source: pa.Schema, on: Sequence[str], schema: pa.Schema, clauses: MergeClauses) -> MergeRules:
     """Bind the clauses of a merge to the columns of both sides.
+
+    Args:
+        source: The columns of the source.
+        on: Names of the key columns.
+        schema: The columns of the table.
+        clauses: The clauses.
 
     Raises:
         FormatError: A condition or value is not valid SQL.
         SchemaError: A condition or value does not fit, or there are no clauses.
     """
     rules = MergeRules(
-        source.rows.schema,
+        source,
         schema,
-        source.on,
+        on,
         matched=parse_clauses(clauses.matched, "when_matched", (Update, Delete)),
         not_matched=parse_clauses(clauses.not_matched, "when_not_matched", (Insert,)),
         not_matched_by_source=parse_clauses(

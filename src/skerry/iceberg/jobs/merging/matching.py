@@ -15,7 +15,7 @@ import pyarrow as pa
 from skerry.iceberg.jobs.rewrite import Matches
 from skerry.table.files.row_reader import RowReader
 from skerry.table.files.scan_task import FileScanTask
-from skerry.table.merging import NOTHING, MergeRules, MergeSource, refuse_repeated
+from skerry.table.merging import NOTHING, MergeRules, MergeSource, StagedSource, refuse_repeated
 from skerry.table.merging.rules import Actions, RowNumbers
 from skerry.table.rows.metadata_columns import LINEAGE_COLUMNS
 
@@ -54,7 +54,7 @@ class Matcher:
     """
 
     reader: RowReader
-    source: MergeSource
+    source: MergeSource | StagedSource
     rules: MergeRules
     with_row_ids: bool = False
 
@@ -64,19 +64,20 @@ class Matcher:
         Raises:
             SchemaError: Several rows of the source match one row of the table; the message names the key.
         """
+        source = self.source.holding(self.rules.deciding_columns)
         parts: list[Matches] = []
         row_ids: list[pa.Array] = []
-        matched: _Mask = np.zeros(self.source.rows.num_rows, bool)
+        matched: _Mask = np.zeros(source.rows.num_rows, bool)
         for batch in self.reader.batches([task]):
-            rows = self.source.index.find([batch.column(name) for name in self.source.on])
+            rows = source.index.find([batch.column(name) for name in source.on])
             hit = rows >= 0
-            refuse_repeated(self.source, self.rules, rows[hit])
+            refuse_repeated(source, self.rules, rows[hit])
             matched[rows[hit]] = True
             candidates = np.arange(len(rows)) if self.rules.has_by_source else np.flatnonzero(hit)
             if not len(candidates):
                 continue
             some = batch if len(candidates) == batch.num_rows else batch.take(pa.array(candidates))
-            actions = self.rules.decide(self.source, rows[candidates], some)
+            actions = self.rules.decide(source, rows[candidates], some)
             decided = np.flatnonzero(actions != NOTHING)
             chosen = candidates[decided]
             parts.append(Matches(batch.column(POSITION).to_numpy()[chosen], rows[chosen], actions[decided]))
@@ -97,13 +98,13 @@ class RowUpdate:
         lineage: Whether rows keep their ids.
     """
 
-    source: MergeSource
+    source: MergeSource | StagedSource
     rules: MergeRules
     lineage: bool
 
     def __call__(self, source_rows: RowNumbers, old: pa.RecordBatch, actions: Actions) -> pa.RecordBatch:
         """The updated rows, from the matching rows of the source, their old values, and their actions."""
-        new = self.rules.updated(self.source, source_rows, old, actions)
+        new = self.rules.updated(self.source.holding(self.rules.new_columns), source_rows, old, actions)
         return with_lineage(new, old.column(ROW_ID)) if self.lineage else new
 
 

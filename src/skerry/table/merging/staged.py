@@ -1,0 +1,262 @@
+"""The source of a merge in files, for tasks in other processes.
+
+The rows are written once, by the tasks that compute them, as Arrow batches in shared storage. A task that looks for
+keys reads those columns that it needs, once per process; a task that writes rows reads its part of the batches. So
+tasks are small however large the source is, and no process needs all of its rows.
+"""
+
+from __future__ import annotations
+
+import functools
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from skerry.storage import Storage, join
+from skerry.table.merging.facts import KeyFacts, key_facts
+from skerry.table.merging.rules import MergeSource
+from skerry.table.merging.source import index_source
+from skerry.table.rows.incoming import open_stream
+from skerry.table.work.remembered import Remembered
+from skerry.table.work.tasks import Executor
+
+__all__ = ["LocalRows", "Pack", "RemoteRows", "StagedRows", "StagedSource", "stage"]
+
+Result = TypeVar("Result")
+
+_BATCH_ROWS = 1 << 17
+_BATCH_BYTES = 32 << 20
+_LEAST_PACK_BYTES = 32 << 20
+_MOST_PACK_BYTES = 512 << 20
+_GOOD_PACKS = 8
+_MOST_VALUES = 100_000
+"""Indexes are asked for at most so many keys, as the driver gets them."""
+
+
+class RemoteRows(ABC):
+    """Rows that tasks read from files, and that other processes may have, such as a frame of Spark."""
+
+    @abstractmethod
+    def each(self, write: Callable[[Iterator[pa.RecordBatch]], Result]) -> list[Result]:
+        """Run a picklable function on the rows of every part, where they are; its results in the order of the parts."""
+
+    @property
+    @abstractmethod
+    def schema(self) -> pa.Schema:
+        """The columns."""
+
+    @abstractmethod
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> Any:
+        """All rows in this process, for work that needs them here."""
+
+
+class LocalRows(RemoteRows):
+    """Rows of this process.
+
+    Args:
+        data: Anything that `open_stream` takes.
+    """
+
+    def __init__(self, data: Any) -> None:
+        self._stream = open_stream(data)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns."""
+        return self._stream.schema
+
+    def each(self, write: Callable[[Iterator[pa.RecordBatch]], Result]) -> list[Result]:
+        """Run the function on all rows."""
+        return [write(iter(self._stream))]
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> Any:
+        return self._stream.__arrow_c_stream__(requested_schema)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A file of rows.
+
+    Args:
+        location: An Arrow file.
+        schema: The columns.
+        batches: Rows and bytes of each batch.
+    """
+
+    location: str
+    schema: pa.Schema
+    batches: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Pack:
+    """Consecutive batches that one task writes.
+
+    Args:
+        start: The number of the first row.
+        stop: The number of the last row, plus 1.
+        batches: File and number of each batch.
+    """
+
+    start: int
+    stop: int
+    batches: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True)
+class StagedRows:
+    """Rows in files; picklable.
+
+    Args:
+        storage: Access to the files.
+        folder: The folder of the files, which contains nothing else but what tasks of the same merge leave there.
+        schema: The columns.
+        parts: The files.
+    """
+
+    storage: Storage
+    folder: str
+    schema: pa.Schema
+    parts: tuple[_Part, ...]
+
+    def __len__(self) -> int:
+        return sum(rows for part in self.parts for rows, _ in part.batches)
+
+    def read(self, columns: Sequence[str]) -> pa.Table:
+        """Some columns of all rows."""
+        numbers = [self.schema.names.index(name) for name in columns]
+        options = pa.ipc.IpcReadOptions(included_fields=numbers)
+        tables = []
+        for part in self.parts:
+            with self.storage.open_input(part.location) as file:
+                tables.append(pa.ipc.open_file(file, options=options).read_all().select(columns))
+        return pa.concat_tables(tables) if tables else self.schema.empty_table().select(columns)
+
+    def of_pack(self, pack: Pack) -> Iterator[pa.RecordBatch]:
+        """The rows of a pack, batch by batch."""
+        for location, number in pack.batches:
+            with self.storage.open_input(location) as file:
+                yield pa.ipc.open_file(file).get_batch(number)
+
+    def packs(self, target_bytes: int) -> list[Pack]:
+        """Divide the rows among tasks: in parts of a good size for files, unless there would be very few."""
+        total = sum(size for part in self.parts for _, size in part.batches)
+        most = min(max(total // _GOOD_PACKS, _LEAST_PACK_BYTES), _MOST_PACK_BYTES, max(target_bytes, _LEAST_PACK_BYTES))
+        packs: list[Pack] = []
+        batches: list[tuple[str, int]] = []
+        first = row = packed_bytes = 0
+        for part in self.parts:
+            for number, (rows, size) in enumerate(part.batches):
+                if batches and packed_bytes + size > most:
+                    packs.append(Pack(first, row, tuple(batches)))
+                    batches, packed_bytes, first = [], 0, row
+                batches.append((part.location, number))
+                packed_bytes += size
+                row += rows
+        return [*packs, Pack(first, row, tuple(batches))] if batches else packs
+
+
+def stage(data: RemoteRows, storage: Storage, folder: str) -> StagedRows:
+    """Write the rows of a source to files of a folder."""
+    parts = data.each(functools.partial(_write_part, storage, folder))
+    found = tuple(part for part in parts if part is not None)
+    return StagedRows(storage, folder, found[0].schema if found else data.schema, found)
+
+
+def _write_part(storage: Storage, folder: str, batches: Iterator[pa.RecordBatch]) -> _Part | None:
+    """Write a part of the rows to a file; None if it has no rows."""
+    location = join(folder, f"{uuid.uuid4()}.arrow")
+    sizes = []
+    gathered = _gathered(batches)
+    first = next(gathered, None)
+    if first is None:
+        return None
+    with storage.open_output(location) as sink, pa.ipc.new_file(sink, first.schema) as writer:
+        batch: pa.RecordBatch | None = first
+        while batch is not None:
+            writer.write_batch(batch)
+            sizes.append((batch.num_rows, batch.nbytes))
+            batch = next(gathered, None)
+    return _Part(location, first.schema, tuple(sizes))
+
+
+def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The rows in batches of a good size, none of them empty."""
+    waiting: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        if waiting and (rows + batch.num_rows > _BATCH_ROWS or size + batch.nbytes > _BATCH_BYTES):
+            yield pa.concat_batches(waiting)
+            waiting, rows, size = [], 0, 0
+        if batch.num_rows:
+            waiting.append(batch)
+            rows += batch.num_rows
+            size += batch.nbytes
+    if waiting:
+        yield pa.concat_batches(waiting)
+
+
+# As the source of a merge --------------------------------------------------------------------------------------------
+
+_LOADED: Remembered[tuple[object, ...], MergeSource] = Remembered(1)
+
+
+@dataclass(frozen=True)
+class StagedSource:
+    """The source of a merge in files: a `MergeSource` for tasks, of which they load what they need; picklable.
+
+    Args:
+        staged: The rows.
+        on: Names of the key columns.
+        table: The columns of the table.
+    """
+
+    staged: StagedRows
+    on: tuple[str, ...]
+    table: pa.Schema
+
+    @functools.cached_property
+    def schema(self) -> pa.Schema:
+        """The columns, those that the table has too in its types.
+
+        Raises:
+            SchemaError: A key column is missing or not primitive, or types do not fit.
+        """
+        return self.schema_of(self.staged.schema, self.on, self.table)
+
+    @staticmethod
+    def schema_of(rows: pa.Schema, on: Sequence[str], table: pa.Schema) -> pa.Schema:
+        """The columns of such a source, before there are rows; see `schema`."""
+        return index_source(rows.empty_table(), on, table).schema
+
+    def holding(self, columns: Iterable[str]) -> MergeSource:
+        """The source with its keys and some columns; a process keeps the one that it has loaded last."""
+        names = list(dict.fromkeys((*self.on, *columns)))
+        key = (self.staged.folder, *names, self.table.to_string())
+        found = _LOADED.find(key)
+        if found is None:
+            found = _LOADED.keep(key, index_source(self.staged.read(names), self.on, self.table))
+        return found
+
+    def facts(self, executor: Executor, *, with_values: bool) -> KeyFacts:
+        """What planning needs to know about the keys, found by one task."""
+        wanted = with_values and len(self.staged) <= _MOST_VALUES
+        (facts,) = executor.map(functools.partial(_facts, with_values=wanted), [self])
+        return facts
+
+    def of(self, batch: pa.RecordBatch) -> MergeSource:
+        """Some of the rows as a source of their own."""
+        return index_source(pa.Table.from_batches([batch]), self.on, self.table)
+
+    def parts(self) -> Iterator[MergeSource]:
+        """All rows, in several sources."""
+        for pack in self.staged.packs(0):
+            yield from map(self.of, self.staged.of_pack(pack))
+
+
+def _facts(source: StagedSource, *, with_values: bool) -> KeyFacts:
+    return key_facts(source.holding(()), source.table, with_values=with_values)
