@@ -69,7 +69,14 @@ def test_merge_takes_frames(spark, table):
     assert keys(table) == [*range(65)]
     assert table.scan(where="s = 'new'").count() == 10
     gone = pa.table({"k": [0, 1]})
-    assert skerry.spark.merge(spark, table, gone, on="k", when_matched=skerry.Delete()).deleted_rows == 2
+    names = set()
+
+    def note(progress):
+        names.add(spark.sparkContext.getLocalProperty("spark.job.description"))
+
+    assert skerry.spark.merge(spark, table, gone, on="k", when_matched=skerry.Delete(), progress=note).deleted_rows == 2
+    assert names == {"skerry: merge into d.t"}
+    assert spark.sparkContext.getLocalProperty("spark.job.description") is None
     assert keys(table) == [*range(2, 65)]
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import AnalysisException
 
 import skerry
 import skerry.spark
@@ -45,7 +46,9 @@ STATEMENTS = [
 ]
 
 
-def test_names_are_found_wherever_they_stand(spark: SparkSession, tmp_path: Path) -> None:
+def test_names_are_found_wherever_they_stand(
+    spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     catalog = skerry.connect(tmp_path / "warehouse")
     for name, values in (("d.t", [1, 2, 3]), ("d.u", [2, 3, 4])):
         catalog.create_table(name, pa.schema([("k", pa.int64())])).append(pa.table({"k": values}))
@@ -60,6 +63,12 @@ def test_names_are_found_wherever_they_stand(spark: SparkSession, tmp_path: Path
     for statement in STATEMENTS:
         with pytest.raises(UnsupportedError, match=r"sql runs queries, .*rows are changed by table\.append, delete"):
             skerry.spark.sql(session, statement, catalog)
+    for mistake in ("select x from d.t", "select k, count(*) from d.t group by k + 1", "select k + array(k) from d.t"):
+        with pytest.raises(AnalysisException) as found:
+            skerry.spark.sql(session, mistake, catalog)
+        assert "SQLSTATE" in str(found.value)
+        assert "\n" not in str(found.value)
+    assert capfd.readouterr().err == ""
     grouped = skerry.spark.sql(session, "select k, count(*) from d.t group by k", tmp_path / "warehouse")
     assert "rowCount=3" in grouped._jdf.queryExecution().optimizedPlan().stats().toString()
 
@@ -229,3 +238,4 @@ def test_a_query_asked_again_takes_few_calls(
     first = len(sent)
     skerry.spark.sql(spark, query, days)
     assert len(sent) - first < 0.6 * first
+    assert len(sent) - first < 75  # nodes of plans are not asked one by one

@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from skerry.catalog import Catalog, Table
 from skerry.spark.runtime.executor import SparkExecutor
 from skerry.spark.runtime.frame_rows import FrameRows
+from skerry.spark.runtime.progress import described
 from skerry.table.arguments import Age, Condition, Rows
 from skerry.table.history import MAIN
 from skerry.table.merging import Clauses, LocalRows
@@ -62,7 +63,8 @@ def analyze(
         SchemaError: A column is unknown; the message proposes the nearest.
         UnsupportedError: A file is encrypted, or uses a feature that is not supported.
     """
-    return table.analyze(columns, executor=SparkExecutor(spark), progress=progress)
+    with described(spark, f"analyze {table.name}"):
+        return table.analyze(columns, executor=SparkExecutor(spark), progress=progress)
 
 
 def compact(  # noqa: PLR0913  options, by name
@@ -88,20 +90,21 @@ def compact(  # noqa: PLR0913  options, by name
         CommitUnknownError: The outcome is unknown; nothing was cleaned up.
         SchemaError: An argument is invalid.
     """
-    return table.compact(
-        where,
-        sort_by=sort_by,
-        z_order=z_order,
-        target_file_size_bytes=target_file_size_bytes,
-        min_input_files=min_input_files,
-        min_deletes=min_deletes,
-        full=full,
-        ref=ref,
-        dry_run=dry_run,
-        snapshot_properties=snapshot_properties,
-        executor=SparkExecutor(spark),
-        progress=progress,
-    )
+    with described(spark, f"compact {table.name}"):
+        return table.compact(
+            where,
+            sort_by=sort_by,
+            z_order=z_order,
+            target_file_size_bytes=target_file_size_bytes,
+            min_input_files=min_input_files,
+            min_deletes=min_deletes,
+            full=full,
+            ref=ref,
+            dry_run=dry_run,
+            snapshot_properties=snapshot_properties,
+            executor=SparkExecutor(spark),
+            progress=progress,
+        )
 
 
 def expire_snapshots(
@@ -127,13 +130,14 @@ def expire_snapshots(
         FormatError: Metadata is corrupt; nothing was changed.
         SchemaError: An argument or property is invalid.
     """
-    return table.expire_snapshots(
-        keep_last=keep_last,
-        older_than=older_than,
-        dry_run=dry_run,
-        executor=SparkExecutor(spark),
-        progress=progress,
-    )
+    with described(spark, f"expire snapshots of {table.name}"):
+        return table.expire_snapshots(
+            keep_last=keep_last,
+            older_than=older_than,
+            dry_run=dry_run,
+            executor=SparkExecutor(spark),
+            progress=progress,
+        )
 
 
 def remove_orphans(
@@ -163,15 +167,16 @@ def remove_orphans(
         FormatError: Metadata is corrupt; nothing was deleted.
         SchemaError: An argument or property is invalid.
     """
-    return table.remove_orphans(
-        older_than=older_than,
-        older_than_days=older_than_days,
-        dry_run=dry_run,
-        marked=marked,
-        log=log,
-        executor=SparkExecutor(spark),
-        progress=progress,
-    )
+    with described(spark, f"remove orphans of {table.name}"):
+        return table.remove_orphans(
+            older_than=older_than,
+            older_than_days=older_than_days,
+            dry_run=dry_run,
+            marked=marked,
+            log=log,
+            executor=SparkExecutor(spark),
+            progress=progress,
+        )
 
 
 def rewrite_deletes(
@@ -190,14 +195,15 @@ def rewrite_deletes(
         ConflictError: Other writers kept changing the same rows.
         CommitUnknownError: The outcome is unknown; nothing was cleaned up.
     """
-    return table.rewrite_deletes(
-        min_input_files=min_input_files,
-        ref=ref,
-        dry_run=dry_run,
-        snapshot_properties=snapshot_properties,
-        executor=SparkExecutor(spark),
-        progress=progress,
-    )
+    with described(spark, f"rewrite deletes of {table.name}"):
+        return table.rewrite_deletes(
+            min_input_files=min_input_files,
+            ref=ref,
+            dry_run=dry_run,
+            snapshot_properties=snapshot_properties,
+            executor=SparkExecutor(spark),
+            progress=progress,
+        )
 
 
 def migrate(
@@ -221,17 +227,18 @@ def migrate(
         ConflictError: Another writer has committed meanwhile; the table is unchanged.
         UnsupportedError: The new table cannot represent something.
     """
-    return catalog.migrate(
-        name,
-        folder,
-        format=format,
-        partition_by=partition_by,
-        properties=properties,
-        format_version=format_version,
-        dry_run=dry_run,
-        executor=SparkExecutor(spark),
-        progress=progress,
-    )
+    with described(spark, f"migrate {name}"):
+        return catalog.migrate(
+            name,
+            folder,
+            format=format,
+            partition_by=partition_by,
+            properties=properties,
+            format_version=format_version,
+            dry_run=dry_run,
+            executor=SparkExecutor(spark),
+            progress=progress,
+        )
 
 
 def merge(
@@ -268,13 +275,14 @@ def merge(
         CommitUnknownError: The outcome is unknown; nothing was cleaned up.
         SchemaError: Columns, keys or clauses do not fit.
     """
-    return table.merge(
-        FrameRows(data) if isinstance(data, DataFrame) else LocalRows(data),
-        on,
-        when_matched=when_matched,
-        when_not_matched=when_not_matched,
-        when_not_matched_by_source=when_not_matched_by_source,
-        snapshot_properties=snapshot_properties,
-        executor=SparkExecutor(spark),
-        progress=progress,
-    )
+    with described(spark, f"merge into {table.name}"):
+        return table.merge(
+            FrameRows(data) if isinstance(data, DataFrame) else LocalRows(data),
+            on,
+            when_matched=when_matched,
+            when_not_matched=when_not_matched,
+            when_not_matched_by_source=when_not_matched_by_source,
+            snapshot_properties=snapshot_properties,
+            executor=SparkExecutor(spark),
+            progress=progress,
+        )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime
 import re
 import zoneinfo
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -20,7 +20,8 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from skerry.errors import FormatError, SchemaError, UnsupportedError
-from skerry.spark.reading.relations import is_relation, relation_table
+from skerry.spark.reading.plan_nodes import nodes_of
+from skerry.spark.reading.relations import RELATION, relation_table
 from skerry.table.predicate import parse
 
 __all__ = ["pushed_conditions", "to_own_sql"]
@@ -41,9 +42,8 @@ def pushed_conditions(frame: DataFrame, schemas: Mapping[str, pa.Schema]) -> dic
         SQL conditions for scans, by table.
     """
     found: dict[str, list[str | None]] = {}
-    for table, condition in _relations(frame._jdf.queryExecution().optimizedPlan(), None):
-        if table is not None and table in schemas:
-            found.setdefault(table, []).append(condition)
+    for table, condition in _relations(frame._jdf.queryExecution().optimizedPlan(), schemas):
+        found.setdefault(table, []).append(condition)
     zone = str(frame.sparkSession.conf.get("spark.sql.session.timeZone"))
     wanted: dict[str, str] = {}
     for table, conditions in found.items():
@@ -54,15 +54,23 @@ def pushed_conditions(frame: DataFrame, schemas: Mapping[str, pa.Schema]) -> dic
     return wanted
 
 
-def _relations(plan: Any, condition: str | None) -> Iterator[tuple[str | None, str | None]]:
-    """The file relations in a plan, each with the condition directly over it."""
-    if is_relation(plan):
-        yield relation_table(plan), condition
-        return
-    over = plan.condition().sql() if plan.nodeName() == "Filter" else None
-    for nested, over_it in ((plan.children(), over), (plan.subqueries(), None)):
-        for index in range(nested.size()):
-            yield from _relations(nested.apply(index), over_it)
+def _relations(plan: Any, tables: Collection[str]) -> Iterator[tuple[str, str | None]]:
+    """The relations of some tables in a plan, each with the condition directly over it."""
+    for node in nodes_of(plan):
+        table = _table_of(plan.apply(node.number), tables) if node.kind == RELATION else None
+        if table is not None and table in tables:
+            over = None if node.is_subquery else node.parent
+            if over is not None and over.kind == "Filter":
+                yield table, plan.apply(over.number).condition().sql()
+            else:
+                yield table, None
+
+
+def _table_of(relation: Any, tables: Collection[str]) -> str | None:
+    """The table of a relation; its text usually says it, by one call instead of five."""
+    text = relation.simpleString(0)
+    named = [table for table in tables if text.startswith(f"Relation {table}[")]
+    return named[0] if len(named) == 1 else relation_table(relation)
 
 
 def to_own_sql(text: str, schema: pa.Schema, zone: str) -> str | None:

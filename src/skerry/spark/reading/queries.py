@@ -27,6 +27,7 @@ from skerry.planner.tables import invalid_query, parse_tree
 from skerry.spark.reading.pushed_conditions import pushed_conditions
 from skerry.spark.reading.read import TableFrame, read, read_candidates, version_of
 from skerry.spark.reading.table_names import TableReference, is_query, names_by_sqlglot, names_in_plan, not_a_query
+from skerry.spark.runtime.failures import in_one_line
 from skerry.spark.runtime.jvm import is_classic
 from skerry.spark.runtime.settings import FIELD_ID_SETTING, OPTIMIZER_SETTING
 
@@ -61,6 +62,7 @@ def sql(
         FormatError: Spark Connect: the query cannot be parsed.
         NotFoundError: Neither Spark nor the catalog has such a table.
         UnsupportedError: The text is not a query: it would change something.
+        pyspark.errors.AnalysisException: Spark does not understand it; the message is one line, without the plan.
     """
     tables = catalog if isinstance(catalog, Catalog) else skerry.connect(catalog, create=False)
     found = _resolve(spark, query, tables, namespace)
@@ -135,7 +137,8 @@ class _Resolved:
 
     def run(self, frames: Mapping[str, DataFrame]) -> DataFrame:
         """Run the query over frames of the tables."""
-        return self.spark.sql(self.query, **frames) if frames else self.spark.sql(self.query)
+        with in_one_line():
+            return self.spark.sql(self.query, **frames) if frames else self.spark.sql(self.query)
 
 
 def _resolve(spark: SparkSession, query: str, catalog: Catalog, namespace: str | None) -> _Resolved:

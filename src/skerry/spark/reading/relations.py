@@ -16,10 +16,11 @@ from pyspark.sql import DataFrame
 
 from skerry.spark.reading.plan_statistics import PlanStatistics
 
-__all__ = ["is_relation", "relation_table", "with_statistics"]
+__all__ = ["RELATION", "is_relation", "relation_table", "with_statistics"]
 
 _FINAL = 16  # Java's `Modifier.FINAL`
-_RELATION = "LogicalRelation"
+RELATION = "LogicalRelation"
+"""The kind of node that reads files."""
 
 
 def with_statistics(frame: DataFrame, statistics: PlanStatistics, name: str) -> DataFrame:
@@ -59,7 +60,7 @@ def with_statistics(frame: DataFrame, statistics: PlanStatistics, name: str) -> 
 
 def is_relation(plan: Any) -> bool:
     """Whether a node of a plan is a relation of files."""
-    return bool(plan.nodeName() == _RELATION)
+    return bool(plan.nodeName() == RELATION)
 
 
 def relation_table(relation: Any) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,8 +11,9 @@ from py4j.java_gateway import is_instance_of
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from skerry.errors import UnsupportedError
+from skerry.errors import SkerryError, UnsupportedError
 from skerry.planner.tables import invalid_query
+from skerry.spark.reading.plan_nodes import nodes_of
 
 __all__ = ["TableReference", "is_query", "names_by_sqlglot", "names_in_plan", "not_a_query"]
 
@@ -34,6 +36,9 @@ class TableReference:
 
 
 _LOGICAL = "org.apache.spark.sql.catalyst.plans.logical"
+_NAMING = ("SubqueryAlias", "Sample", "RelationTimeTravel")
+"""Nodes that name what is below them."""
+_PLACE = re.compile(r"Origin\(Some\(\d+\),Some\(\d+\),Some\((\d+)\),Some\((\d+)\)")
 _STATEMENTS = tuple(f"{_LOGICAL}.{kind}" for kind in ("Command", "ParsedStatement"))
 
 
@@ -57,32 +62,28 @@ def not_a_query(text: str) -> UnsupportedError:
     )
 
 
-def names_in_plan(plan: Any, *, has_alias: bool = False) -> tuple[list[TableReference], set[str]]:
+def names_in_plan(plan: Any) -> tuple[list[TableReference], set[str]]:
     """The tables that a query names, and the names of its own subqueries, in lower case.
 
     Args:
         plan: The result of Spark's parser.
-        has_alias: Whether the plan is named by what stands around it.
     """
-    kind = plan.nodeName()
-    found: list[TableReference] = []
+    found: dict[int, TableReference] = {}
     inner: set[str] = set()
-    if kind == "UnresolvedRelation":
-        origin = plan.origin()
-        parts = tuple(plan.multipartIdentifier().mkString("\n").split("\n"))
-        return [TableReference(parts, origin.startIndex().get(), origin.stopIndex().get() + 1, has_alias)], set()
-    below = [plan.children(), plan.subqueries()]
-    if kind == "UnresolvedWith":
-        relations = plan.cteRelations()
-        inner.update(relations.apply(index)._1().lower() for index in range(relations.size()))
-        below.append(plan.innerChildren())
-    is_named = kind in ("SubqueryAlias", "Sample", "RelationTimeTravel")
-    for nested in below:
-        for index in range(nested.size()):
-            references, names = names_in_plan(nested.apply(index), has_alias=is_named)
-            found += references
-            inner |= names
-    return list({reference.start: reference for reference in found}.values()), inner
+    for node in nodes_of(plan):
+        if node.kind == "UnresolvedWith":
+            relations = plan.apply(node.number).cteRelations()
+            inner.update(relations.apply(index)._1().lower() for index in range(relations.size()))
+        elif node.kind == "UnresolvedRelation":
+            relation = plan.apply(node.number)
+            place = _PLACE.match(relation.origin().toString())
+            if place is None:
+                raise SkerryError("Spark's parser does not say where the query names a table")
+            parts = tuple(relation.multipartIdentifier().mkString("\n").split("\n"))
+            has_alias = node.parent is not None and node.parent.kind in _NAMING
+            start = int(place[1])
+            found[start] = TableReference(parts, start, int(place[2]) + 1, has_alias)
+    return list(found.values()), inner
 
 
 def names_by_sqlglot(query: str) -> tuple[list[TableReference], set[str]]:

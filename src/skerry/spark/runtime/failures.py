@@ -13,15 +13,19 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import Column
 from pyspark.sql import functions as sf
 
 import skerry.errors
 from skerry.errors import SchemaError, SkerryError
 
-__all__ = ["RefusedRecordError", "TaskError", "error_of", "original_errors", "refuse"]
+__all__ = ["RefusedRecordError", "TaskError", "error_of", "in_one_line", "original_errors", "refuse"]
 
 _MARK = re.compile(r"<skerry-error ([A-Za-z0-9+/=\s]+)>")
+_PLAN = ";\n"
+"""What stands between the message of an analysis and the plan."""
 _FIELDS = ("message", "location", "offset", "rule")
 
 
@@ -109,3 +113,18 @@ def original_errors() -> Iterator[None]:
         if error is None:
             raise
         raise error from None
+
+
+@contextlib.contextmanager
+def in_one_line() -> Iterator[None]:
+    """Leave the plan out of an error of Spark's analysis: it names relations that no one has written.
+
+    Where a text cannot be parsed, the message shows the place in the text and stays as it is.
+    """
+    try:
+        yield
+    except AnalysisException as error:
+        if isinstance(error, CapturedException) and not isinstance(error, ParseException):
+            state = error.__dict__  # its class and condition stay
+            state["_desc"] = " ".join(state["_desc"].partition(_PLAN)[0].split())
+        raise

@@ -1,9 +1,10 @@
-"""Progress of a Spark job: how many rows and bytes it has read and written so far."""
+"""What is known of a Spark job while it runs: its name in Spark's UI, and the rows and bytes that it has processed."""
 
 from __future__ import annotations
 
+import contextlib
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from py4j.protocol import Py4JJavaError
@@ -13,11 +14,31 @@ from pyspark.sql import SparkSession
 from skerry.spark.runtime.jvm import is_classic
 from skerry.table.work.tasks import JobProgress, ProgressCallback
 
-__all__ = ["run_with_progress"]
+__all__ = ["described", "run_with_progress"]
 
 Result = TypeVar("Result")
 
 _INTERVAL_S = 0.25
+_DESCRIPTION = "spark.job.description"
+
+
+@contextlib.contextmanager
+def described(spark: SparkSession, work: str) -> Iterator[None]:
+    """Name the jobs that the calling thread starts inside, as Spark's UI shows them; names of the caller's own stay.
+
+    Args:
+        spark: The session; the UI of a Connect server is not reached.
+        work: What the jobs do, and with which table: "merge nyc.flights".
+    """
+    context = spark.sparkContext if is_classic(spark) else None
+    if context is None or context.getLocalProperty(_DESCRIPTION) is not None:
+        yield
+        return
+    context.setLocalProperty(_DESCRIPTION, f"skerry: {work}")
+    try:
+        yield
+    finally:
+        context._jsc.setLocalProperty(_DESCRIPTION, None)
 
 
 def run_with_progress(spark: SparkSession, run: Callable[[], Result], progress: ProgressCallback | None) -> Result:

@@ -7,6 +7,7 @@ Every setting made here is a default. Settings in `config`, in `spark-defaults.c
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import re
 import sys
@@ -46,6 +47,7 @@ _CONNECTOR_SPARK_VERSIONS = frozenset({"4.0", "4.1"})  # the minor versions of S
 _CONNECT = "sc://"
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _GIB = 1 << 30
+_QUERY_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
 
 def session(
@@ -117,6 +119,7 @@ def session(
             fetched = settings.get("spark.jars.packages")
             reason = f"it could not fetch {fetched}, or " if fetched else ""
             raise SkerryError(f"Spark did not start: {reason}see its output above for the cause") from error
+    _log_less()
     if iceberg_catalog is not None:
         _require_connector(spark)
     return spark
@@ -283,6 +286,16 @@ def _log_settings(environ: Mapping[str, str]) -> Path | None:
     if folder is not None and any(folder.glob("log4j2.*")):
         return None
     return Path(__file__).with_name("log4j2.properties")
+
+
+def _log_less() -> None:
+    """Keep PySpark from logging every error of a query with both stack traces of the JVM, before it raises it."""
+    from pyspark.logger import PySparkLogger
+
+    for name in _QUERY_LOGGERS:
+        logger = PySparkLogger.getLogger(name)
+        if logger.level == logging.NOTSET:
+            logger.setLevel(logging.CRITICAL)
 
 
 def _launch_environment(master: str, settings: Mapping[str, str]) -> dict[str, str]:

@@ -27,7 +27,7 @@ from skerry.paimon.jobs.publish import ShareLayout, owned_shares, publish_shares
 from skerry.paimon.manifests.live_files import delta_entries
 from skerry.paimon.table import PaimonTable
 from skerry.spark.runtime.executor import SparkExecutor
-from skerry.spark.runtime.progress import run_with_progress
+from skerry.spark.runtime.progress import described, run_with_progress
 from skerry.spark.writing.arrow_writer import write_frame_as_arrow
 from skerry.spark.writing.paimon_ingest import land_shares
 from skerry.spark.writing.sources import Source, open_source
@@ -100,7 +100,7 @@ def ingest(
     else:
         rows = open_source(spark, os.fspath(source), format=format, options=options, schema=table.schema)
     publication = Publication(ref=ref, properties=snapshot_properties or {})
-    with progress_callback(progress, "read") as callback:
+    with described(spark, f"ingest into {table.name}"), progress_callback(progress, "read") as callback:
         landed = _LANDINGS[table.format](table, rows, publication, callback)
     return dataclasses.replace(landed, seconds=time.perf_counter() - begin)
 
