@@ -43,6 +43,9 @@ _WORTH = 4
 """If more than one of this many rows is deleted, sampling the group again costs no more."""
 _APART = 64
 """Deleted rows are read alone if there is at most one among this many: in indexed tables, whose pages are small."""
+_FEW_FILES = 4
+_MANY_ROWS = 10_000
+"""If fewer files than that lose more rows than that, their columns are divided among tasks."""
 _HELD_BYTES = 128 << 20
 _NONE: npt.NDArray[np.uint64] = np.empty(0, np.uint64)
 _NO_ROWS: npt.NDArray[np.int64] = np.empty(0, np.int64)
@@ -168,6 +171,15 @@ class _Looked:
     found: Mapping[int, _Hashes]
     is_all: bool
     values: Mapping[int, pa.Array] = field(default_factory=dict)
+
+    def with_columns_of(self, other: _Looked) -> _Looked:
+        """Together with other columns of the same file."""
+        return _Looked(
+            {**self.suspects, **other.suspects},
+            {**self.found, **other.found},
+            self.is_all and other.is_all,
+            {**self.values, **other.values},
+        )
 
 
 def _common(held: npt.NDArray[np.uint64], hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
@@ -311,14 +323,25 @@ class _Search:
             groups: The samples.
             touched: The files, by the row of their group.
         """
-        reader = self._reader(self.columns, with_positions=True)
-        tasks = {}
-        for row, keys in touched.items():
-            held = {leaf.field_id: groups.columns[leaf.field_id].group(row).hashes for leaf in self.columns}
-            for key in keys:
-                change = self.changes[key]
-                tasks[key] = _LookTask(change.whole, reader, change.matches.positions, held, self._indexed)
-        return dict(zip(tasks, self.executor.map(_look, list(tasks.values())), strict=True))
+        tasks = []
+        for columns in self._shares([key for keys in touched.values() for key in keys]):
+            reader = self._reader(columns, with_positions=True)
+            for row, keys in touched.items():
+                held = {leaf.field_id: groups.columns[leaf.field_id].group(row).hashes for leaf in columns}
+                for key in keys:
+                    change = self.changes[key]
+                    task = _LookTask(change.whole, reader, change.matches.positions, held, self._indexed)
+                    tasks.append((key, task))
+        looked: dict[int, _Looked] = {}
+        for (key, _), seen in zip(tasks, self.executor.map(_look, [task for _, task in tasks]), strict=True):
+            looked[key] = seen if key not in looked else looked[key].with_columns_of(seen)
+        return looked
+
+    def _shares(self, files: Sequence[int]) -> list[Sequence[Leaf]]:
+        """The columns in parts for tasks of their own, if few files lose many rows."""
+        is_much = not self._indexed and sum(len(self.changes[key].matches) for key in files) >= _MANY_ROWS
+        count = min(max(_FEW_FILES // len(files), 1), len(self.columns)) if is_much else 1
+        return [self.columns[first::count] for first in range(count)]
 
     def missing(self, group: FileGroup, looked: Mapping[int, _Looked]) -> dict[int, _Hashes]:
         """The hashes that deleted rows of a group have and no remaining row has, by field id.

@@ -157,10 +157,13 @@ class Attempt:
         reader = self._scan([*columns, *([ROW_ID] if with_row_ids else [])], where).row_reader()
         return Matcher(reader, self._source, self._rules, with_row_ids)
 
+    def _tasks(self, where: Predicate) -> list[FileScanTask]:
+        """The parts of files that may have rows to change."""
+        return list(self._scan(list(self._source.on), where).plan(indexed=True, keys=self._sought()))
+
     def _match(self, matcher: Callable[[FileScanTask], Part]) -> list[tuple[FileScanTask, Part]]:
         """Match the rows of all files that may contain a key; the results have matches."""
-        where = self._changed(self._facts.in_files)
-        tasks = list(self._scan(list(self._source.on), where).plan(indexed=True, keys=self._sought()))
+        tasks = self._tasks(self._changed(self._facts.in_files))
         found = []
         rows = 0
         for number, (task, part) in enumerate(zip(tasks, self._request.executor.map(matcher, tasks), strict=True), 1):

@@ -24,6 +24,7 @@ from skerry.table.files.scan_task import FileScanTask
 from skerry.table.merging import NOTHING, MergeSource, Pack, StagedSource
 from skerry.table.merging.rules import Actions, RowNumbers
 from skerry.table.owned_files import OwnedFiles
+from skerry.table.predicate import Predicate
 
 __all__ = ["AttemptInTasks"]
 
@@ -39,6 +40,9 @@ _FileBatch = tuple[str, int]
 
 class AttemptInTasks(Attempt):
     """A merge on one state of the table, whose source is in files."""
+
+    def _tasks(self, where: Predicate) -> list[FileScanTask]:
+        return list(self._scan(list(self._source.on), where).plan(split=True, indexed=True, keys=self._sought()))
 
     def _written(self, owned: OwnedFiles) -> Written:
         assert isinstance(self._source, StagedSource)
