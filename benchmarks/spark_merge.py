@@ -3,8 +3,8 @@
 The table is TPC-H lineitem at scale factor 1 (6,001,215 rows, made once by `tpchgen-cli` under `.cache/`), its rows
 sorted by key. A tenth of it comes again with new prices, and as many rows with keys that are new: whole orders, as a
 change feed brings them. Every run merges into a table of its own with copies of the same files. Spark writes the frame
-with Zstandard; a merge finds the rows, marks the old ones as deleted (by position delete files in version 2, vectors in version 3),
-writes the new ones, sketches them, and commits.
+with Zstandard; a merge finds the rows, marks the old ones as deleted (in delete files with format version 2, in vectors
+with version 3), writes the new ones, sketches them, and commits.
 
 The processor time of this process, of Spark's and of its Python workers stands beside the time of the clock.
 """
