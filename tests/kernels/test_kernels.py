@@ -349,8 +349,11 @@ def test_broken_file_is_as_good_as_none(filled_cache: Path, damage):
 
 
 def test_broken_file_is_compiled_again(filled_cache: Path):
-    for path in object_files(filled_cache):
-        path.write_bytes(path.read_bytes()[:-1])
+    (path,) = object_files(filled_cache)
+    path.write_bytes(path.read_bytes()[:-1])
+    assert finish(start(filled_cache)) == [90, False], "its bitcode is kept beside it"
+    for kept in (path, path.with_suffix(".bc")):
+        kept.write_bytes(kept.read_bytes()[:-1])
     assert finish(start(filled_cache)) == [90, True]
     assert finish(start(filled_cache)) == [90, False]
 

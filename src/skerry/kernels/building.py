@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from skerry.kernels import cache
-from skerry.kernels.compiling import compile_module
-from skerry.kernels.loading import import_kernels, run_in_processes
+from skerry.kernels.loading import compiled_bitcode, import_kernels, run_in_processes
 from skerry.kernels.prebuilt import bitcode_file
-from skerry.kernels.registry import entry_kernels
 
 __all__ = ["build", "build_module"]
 
@@ -28,5 +26,4 @@ def build(folder: str) -> None:
 
 def build_module(module_name: str, folder: str) -> None:
     """Write the bitcode of one module's kernels."""
-    bitcode = compile_module(entry_kernels(module_name))
-    (Path(folder) / bitcode_file(module_name)).write_bytes(cache.sealed(bitcode))
+    (Path(folder) / bitcode_file(module_name)).write_bytes(cache.sealed(compiled_bitcode(module_name)))

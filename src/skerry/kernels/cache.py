@@ -1,5 +1,7 @@
 """The cache of compiled kernels: one object file per module, named by a digest of everything that shaped it.
 
+Beside it is the bitcode that numba made, where it did, from which a wheel is built.
+
 A file is written under a temporary name and moved to its final one, and carries a digest of its content, so a reader
 never sees half a file: one that is truncated, corrupt or not ours is ignored, and the kernels are compiled again. The
 lock only saves processes that start together from all compiling the same kernels; without it, each compiles.
@@ -35,10 +37,12 @@ __all__ = [
     "lock",
     "machine_key",
     "read_module",
+    "read_sealed",
     "sealed",
     "unsealed",
     "user_cache_directory",
     "write_module",
+    "write_sealed",
 ]
 
 _MAGIC = b"skerry kernels 1\n"
@@ -118,14 +122,7 @@ def is_trusted(status: os.stat_result) -> bool:
 
 def read_module(path: Path) -> CompiledModule | None:
     """Read a compiled module; None if there is none that can be trusted."""
-    try:
-        with path.open("rb") as file:
-            if not is_trusted(os.fstat(file.fileno())):  # machine code that another user planted is not run
-                return None
-            content = file.read()
-    except OSError:
-        return None
-    body = unsealed(content)
+    body = read_sealed(path)
     if body is None:
         return None
     header, _, object_code = body.partition(b"\n")
@@ -134,7 +131,23 @@ def read_module(path: Path) -> CompiledModule | None:
 
 def write_module(path: Path, module: CompiledModule) -> None:
     """Write a compiled module atomically; if the disk cannot be written, the next process compiles again."""
-    body = json.dumps(module.external_symbols).encode() + b"\n" + module.object_code
+    write_sealed(path, json.dumps(module.external_symbols).encode() + b"\n" + module.object_code)
+
+
+def read_sealed(path: Path) -> bytes | None:
+    """What `write_sealed` has written; None if there is nothing that can be trusted."""
+    try:
+        with path.open("rb") as file:
+            if not is_trusted(os.fstat(file.fileno())):  # machine code that another user planted is not run
+                return None
+            content = file.read()
+    except OSError:
+        return None
+    return unsealed(content)
+
+
+def write_sealed(path: Path, body: bytes) -> None:
+    """Write a file of the cache atomically, if the disk can be written."""
     with contextlib.suppress(OSError):
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
         try:

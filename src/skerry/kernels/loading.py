@@ -19,7 +19,7 @@ from pathlib import Path
 from skerry.kernels import cache, prebuilt
 from skerry.kernels.registry import Kernel, entry_kernels, modules_with_entries
 
-__all__ = ["import_kernels", "prepare", "run_in_processes", "warm_up"]
+__all__ = ["compiled_bitcode", "import_kernels", "prepare", "run_in_processes", "warm_up"]
 
 _lock = threading.RLock()
 
@@ -61,14 +61,27 @@ def _compile(module_name: str, path: Path | None) -> dict[str, int]:
 
     compiled = _compiled_from_bitcode(module_name)
     if compiled is None:
-        from skerry.kernels.compiling import compile_module  # imports numba
-
-        compiled = machine_code.optimise(compile_module(entry_kernels(module_name)))
+        compiled = machine_code.optimise(compiled_bitcode(module_name))
     if path is not None:
         cache.write_module(path, compiled)
     addresses = machine_code.load(compiled, [kernel.name for kernel in entry_kernels(module_name)])
     assert addresses is not None, "a module just compiled lacks symbols of this process"
     return addresses
+
+
+def compiled_bitcode(module_name: str) -> bytes:
+    """The bitcode of a module's kernels, from the cache or from numba: building a wheel compiles nothing twice."""
+    objects = _object_file(module_name)
+    path = objects.with_suffix(".bc") if objects is not None else None
+    kept = cache.read_sealed(path) if path is not None else None
+    if kept is not None:
+        return kept
+    from skerry.kernels.compiling import compile_module  # imports numba
+
+    bitcode = compile_module(entry_kernels(module_name))
+    if path is not None:
+        cache.write_sealed(path, bitcode)
+    return bitcode
 
 
 def _compiled_from_bitcode(module_name: str) -> cache.CompiledModule | None:
