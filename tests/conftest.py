@@ -47,6 +47,9 @@ if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > 8 << 30:
 
 pytest_plugins = ["services", "slow_tests"]
 
+LONGEST_NAMED = 100
+"""Characters or bytes of a parameter that names a test."""
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -76,6 +79,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group("spark"))
         elif "rest_catalog" in fixtures:
             item.add_marker(pytest.mark.xdist_group("rest_catalog"))
+
+
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """A short name for a long value: every worker sends the names of all tests, and each is in three reports."""
+    if isinstance(val, str | bytes) and len(val) > LONGEST_NAMED:
+        return f"{argname} of {len(val)}"
+    return None
 
 
 @pytest.fixture(scope="session")
