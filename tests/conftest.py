@@ -110,6 +110,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory, spark_home: Path) -> Iterato
             master="local[2]",
             packages=[*iceberg_packages("4.1"), "org.apache.paimon:paimon-bundle:1.4.2"],
             config={
+                "spark.connect.grpc.binding.port": "0",
                 "spark.driver.memory": "2g",
                 "spark.local.dir": str(folder / "local"),
                 "spark.sql.extensions": ICEBERG_EXTENSIONS,

@@ -2,34 +2,26 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
-from java_options import quick_java
 from skerry.errors import UnsupportedError
 from skerry.spark.runtime.session import session
 
 JOB = """
-import datetime, os, sys
+import datetime, sys
 from pathlib import Path
 import pyarrow as pa
-from pyspark.sql import SparkSession
 import skerry, skerry.spark
 from skerry.errors import FormatError
 from skerry.spark.runtime.executor import SparkExecutor
 
-os.environ["PYSPARK_PYTHON"] = sys.executable
-server = (
-    SparkSession.builder.remote("local[2]")
-    .config("spark.driver.extraJavaOptions", sys.argv[3])
-    .config("spark.python.daemon.module", "skerry.spark.daemon")
-    .getOrCreate()
-)
-spark = skerry.spark.session(master=server.client._builder.url.geturl(), config={"spark.sql.shuffle.partitions": "2"})
+spark = skerry.spark.session(master=sys.argv[3], config={"spark.sql.shuffle.partitions": "2"})
 assert "connect" in type(spark).__module__
 print(list(SparkExecutor(spark).map(lambda number: -number, range(3))))
 
@@ -82,20 +74,29 @@ print("merged", merged.updated_rows, merged.inserted_rows)
 print("compacted", skerry.spark.compact(spark, table, full=True).rows, len(table.refresh().files()))
 skerry.spark.expire_snapshots(spark, table, older_than=datetime.datetime.now(datetime.UTC))
 print("orphans", len(skerry.spark.remove_orphans(spark, table, older_than_days=0).files))
-server.stop()
+spark.stop()
 """
 
 
-@pytest.mark.spark
-def test_jobs_batches_and_streams_on_spark_connect(spark_home: Path, tmp_path: Path) -> None:
+@pytest.fixture
+def connect_url(spark: SparkSession) -> Iterator[str]:
+    """URL of a Spark Connect server in the JVM of all tests."""
+    services = spark._jvm.org.apache.spark.sql.connect.service
+    service = getattr(getattr(services, "SparkConnectService$"), "MODULE$")
+    service.start(spark._jsc.sc())
+    yield f"sc://127.0.0.1:{service.localPort()}"
+    none = spark._jvm.scala.Option.empty()
+    service.stop(none, none)
+
+
+def test_jobs_batches_and_streams_on_spark_connect(connect_url: str, tmp_path: Path) -> None:
     pytest.importorskip("grpc", reason="PySpark was installed without its client for Spark Connect")
     done = subprocess.run(
-        [sys.executable, "-c", JOB, tmp_path / "warehouse", tmp_path / "checkpoint", quick_java()],
+        [sys.executable, "-c", JOB, tmp_path / "warehouse", tmp_path / "checkpoint", connect_url],
         cwd=tmp_path,
         capture_output=True,
         text=True,
         check=False,
-        env={**os.environ, "SPARK_HOME": str(spark_home)},  # a server has Python processes for each stream
     )
     assert done.stdout.splitlines() == [
         "[0, -1, -2]",
