@@ -25,12 +25,15 @@ demo: $(STAMP)
 test: $(STAMP) peers
 	$(BIN)/python -m pytest -n $(WORKERS) $(if $(CHECKED),-m "not ($(FAST))")
 
-# New random histories every time; `make torture HISTORIES=10000` for a night. The fault sweep and the commits beside
-# kills go on where they were left: `make torture-faults` alone runs them.
+# New random histories every time, and twenty times the examples of all properties; `make torture HISTORIES=10000` for a
+# night. The fault sweep and the commits beside kills go on where they were left: `make torture-faults` alone runs them.
 torture: $(STAMP) peers
 	SKERRY_TORTURE=1 SKERRY_HISTORIES=$(HISTORIES) $(BIN)/python -m pytest tests/stateful \
 		tests/catalog/test_orphan_histories.py tests/paimon/test_paimon_machine.py tests/table/test_group_samples.py \
-		tests/paimon/test_paimon_commit_torture.py tests/foreign/test_spark_interop.py tests/reliability
+		tests/paimon/test_paimon_commit_torture.py tests/foreign/test_spark_interop.py tests/reliability \
+		tests/paimon/test_paimon_vectors_by_key.py tests/paimon/test_iceberg_to_paimon.py \
+		tests/paimon/test_paimon_lookup.py tests/statistics/test_growing_samples.py tests/variant tests/catalog/test_copying.py
+	SKERRY_TORTURE=1 $(BIN)/python -m pytest -n $(WORKERS) -m hypothesis
 
 torture-faults: $(STAMP)
 	SKERRY_TORTURE=1 $(BIN)/python -m pytest tests/reliability

@@ -21,17 +21,19 @@ from hypothesis.internal.conjecture import providers
 
 from java_options import quick_java
 from spark_homes import make_spark_home
+from torture import TORTURE, examples
 
 # Examples share two cores with other tests, so that no time says anything. They are the same in every run; with
-# SKERRY_TORTURE=1 they are new ones each time.
+# SKERRY_TORTURE=1 they are new ones each time, and many.
 hypothesis.settings.register_profile(
     "skerry",
     deadline=None,
-    derandomize="SKERRY_TORTURE" not in os.environ,
+    max_examples=examples(40),
+    derandomize=not TORTURE,
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
 hypothesis.settings.load_profile("skerry")
-if "SKERRY_TORTURE" not in os.environ:
+if not TORTURE:
     # It also tries numbers that stand in whatever modules are loaded, and these differ from worker to worker.
     providers._get_local_constants = lambda: providers._local_constants
 

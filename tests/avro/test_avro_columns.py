@@ -24,6 +24,7 @@ from skerry.avro import machine, read_batches, read_columns, read_header, write_
 from skerry.avro.container import encode_block, encode_header, encode_long
 from skerry.avro.program import compile_program
 from skerry.errors import FormatError, SchemaError, UnsupportedError
+from torture import examples
 
 SYNC = bytes(range(16))
 DATA = Path(__file__).parent / "data"
@@ -314,7 +315,7 @@ def files(draw: st.DrawFn) -> tuple[dict[str, Any], list[Any]]:
     return schema, draw(st.lists(values_of(schema), max_size=12))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(files(), st.sampled_from(["null", "deflate"]), st.sampled_from([1, 64, 1 << 16]))
 def test_any_schema_decodes_as_with_fastavro(file: tuple[Any, list[Any]], codec: str, block_bytes: int) -> None:
     schema, values = file

@@ -29,6 +29,7 @@ from skerry.storage import Storage
 from skerry.storage.local import LocalFiles, LocalSink
 from skerry.table.files.locations import OUTSIDE_PROPERTY
 from skerry.table.table_files import FileKind
+from torture import examples
 
 
 @pytest.fixture(scope="module")
@@ -512,7 +513,7 @@ def equality_deletes(table):
     table.upsert(rows(33, 36), on="id", blind=True)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(examples(2)))
 def test_random_histories(tmp_path, seed):
     """Copies at random moments of tables of every kind are what the table was; earlier ones do not change."""
     draw = random.Random(seed)

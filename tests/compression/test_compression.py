@@ -30,6 +30,7 @@ from skerry.compression import (
     decompress_zstd_into,
 )
 from skerry.errors import FormatError
+from torture import examples
 
 CONTENTS = {
     "empty": b"",
@@ -350,7 +351,7 @@ def test_round_trips_whatever_the_content(content, name):
 
 
 @given(content=BYTES, name=ROUTE_NAMES, data=st.data())
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(100))
 def test_flipped_bits_raise_format_error_or_stay_within_the_limit(content, name, data):
     compress, decompress = ROUTES[name]
     frame = bytearray(compress(content))
@@ -365,7 +366,7 @@ def test_flipped_bits_raise_format_error_or_stay_within_the_limit(content, name,
 
 
 @given(noise=st.binary(max_size=300), magic=st.sampled_from([b"", b"\x28\xb5\x2f\xfd", b"\x04\x22\x4d\x18"]))
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(100))
 def test_noise_raises_format_error_or_stays_within_the_limit(noise, magic):
     for decompress in (decompress_zstd, decompress_into, decompress_lz4_frame, decompress_block):
         with contextlib.suppress(FormatError):

@@ -21,6 +21,7 @@ from skerry.iceberg.metadata.types import DoubleType, IntegerType, LongType, Nes
 from skerry.iceberg.planning.delete_index import DeleteIndex
 from skerry.table.files.data_file import DeleteKind
 from skerry.table.rows.values import decode_value, encode_value
+from torture import examples
 
 LONG = pa.int64()
 SCHEMA = Schema(
@@ -347,7 +348,7 @@ def key_range(file):
     return -(2**63) if low is None else decode_value(LONG, low), 2**63 if high is None else decode_value(LONG, high)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(data=data_entries(), deletes=delete_entries())
 def test_the_index_agrees_with_its_plain_twin(data, deletes):
     expected = {

@@ -23,6 +23,7 @@ from skerry.iceberg.manifests.manifest_list import encode_manifest_list
 from skerry.iceberg.metadata.snapshot import Snapshot
 from skerry.iceberg.planning.plan import ScanPlanner
 from skerry.table.files.data_file import DataFile, WrittenFile
+from torture import examples
 
 NO_STATISTICS = {"skerry.statistics.enabled": "false"}
 
@@ -98,7 +99,7 @@ def flights(tmp_path_factory):
     return tables
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(number=st.integers(0, len(SPECS) - 1), condition=CONDITIONS)
 def test_a_scan_has_the_rows_of_its_condition(flights, number, condition):
     table = flights[number]

@@ -23,6 +23,7 @@ from skerry.iceberg.metadata.metadata_json import decode_metadata, encode_metada
 from skerry.iceberg.metadata.snapshot import Operation, Snapshot, SnapshotRefType
 from skerry.iceberg.metadata.table_metadata import EncryptedKey
 from skerry.iceberg.metadata.table_updates import AddEncryptionKeyUpdate, SetStatisticsUpdate
+from torture import examples
 
 CASES = Path(__file__).parents[3] / "shared" / "cases"
 
@@ -404,7 +405,7 @@ def test_what_is_no_metadata(data):
         decode_metadata(data)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(60))
 @given(data=st.data())
 def test_hostile_metadata_is_refused_by_our_errors_alone(data):
     """Any value at any place."""

@@ -43,6 +43,7 @@ from skerry.iceberg.partitioning.transforms import apply
 from skerry.table.files.data_file import DeleteKind
 from skerry.table.predicate import parse, row_mask
 from skerry.table.rows.values import encode_value, physical_value
+from torture import examples
 
 SCHEMA = Schema(
     NestedField(1, "n", LongType()),
@@ -259,7 +260,7 @@ def metrics_of(rows, known):
     return result
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(data=st.data(), specs=specs(), condition=CONDITIONS)
 def test_no_file_with_wanted_rows_is_dropped_and_none_is_wanted_wholly_in_vain(data, specs, condition):
     snapshot = Snapshot(SCHEMA, specs)

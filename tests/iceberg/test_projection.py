@@ -33,6 +33,7 @@ from skerry.iceberg.partitioning.projection import project
 from skerry.table.predicate import FieldMetrics, evaluate, parse, row_mask
 from skerry.table.predicate.arrow import arrow_storage
 from skerry.table.predicate.literals import format_literal
+from torture import examples
 
 SCHEMA = Schema(
     NestedField(1, "i", IntegerType()),
@@ -147,7 +148,7 @@ def cases(draw):
     return name, transform, values, condition
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(cases())
 def test_every_row_of_a_predicate_lies_in_a_partition_of_its_projection(case):
     name, transform, values, condition = case

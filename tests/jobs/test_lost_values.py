@@ -14,6 +14,7 @@ from skerry.iceberg.statistics.samples import read_sample
 from skerry.storage import Storage
 from skerry.table.files.row_reader import RowReader
 from skerry.table.statistics.column_statistics import FreshnessState
+from torture import examples
 
 SCHEMA = pa.schema([("k", pa.int64()), ("p", pa.int32()), ("s", pa.string()), ("x", pa.float64())])
 PROPERTIES = {f"write.{change}.mode": "merge-on-read" for change in ("delete", "update", "merge")}
@@ -60,7 +61,7 @@ def assert_as_if_sketched_again(table):
             assert set(hashes) <= set(full_per_file[place])
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(10))
 @given(
     st.lists(st.integers(5, 60), min_size=1, max_size=4),
     st.lists(st.tuples(st.sampled_from(["k", "s", "mod"]), st.integers(0, 70)), min_size=1, max_size=3),

@@ -17,6 +17,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 import skerry
 from skerry import Delete, Insert, Update
 from skerry.errors import SchemaError, UnsupportedError
+from torture import examples
 
 SCHEMA = pa.schema([("k", pa.int64()), ("f", pa.float64()), ("x", pa.int32()), ("s", pa.string())])
 CHANGES = pa.schema([*SCHEMA, ("op", pa.string())])
@@ -190,7 +191,7 @@ STEPS = st.one_of(
 )
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(12))
 @given(
     st.sampled_from(["2", "3"]),
     st.sampled_from([COPY, MARK]),

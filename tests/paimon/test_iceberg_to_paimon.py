@@ -34,6 +34,7 @@ from skerry.paimon.table import PaimonTable
 from skerry.storage import Storage, name
 from skerry.table.owned_files import owned_files
 from skerry.table.rows.schema import NULL_DEFAULT_KEY
+from torture import examples
 
 MERGE_ON_READ = {f"write.{change}.mode": "merge-on-read" for change in ("delete", "update", "merge")}
 TYPES = pa.schema(
@@ -775,7 +776,7 @@ def test_a_rival_keeps_the_table_that_it_has_made_meanwhile(two_schemas, rival):
 # Histories -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(examples(4)))
 def test_random_histories_go_over(catalog, seed):
     chance = random.Random(seed)
     schema = pa.schema([("k", pa.int64()), ("a", pa.int32()), ("b", pa.float32()), ("p", pa.string())])

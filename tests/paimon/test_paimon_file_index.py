@@ -59,6 +59,7 @@ from skerry.table.predicate import (
     conjunction,
     disjunction,
 )
+from torture import examples
 
 FLOATS = st.floats(width=32) | st.sampled_from([0.0, -0.0, math.nan, math.inf, 1.5])
 VALUES = {
@@ -137,7 +138,7 @@ KINDS = [(kind, type_) for kind, (_, types) in EXACT.items() for type_ in types]
 
 
 @pytest.mark.parametrize(("kind", "type_"), KINDS, ids=str)
-@settings(max_examples=20)
+@settings(max_examples=examples(8))
 @given(data=st.data())
 def test_an_index_leaves_exactly_the_rows_that_a_condition_wants(kind: str, type_: AtomicType, data: Any) -> None:
     values = data.draw(st.lists(st.none() | VALUES[type_], min_size=1, max_size=12))
@@ -173,7 +174,7 @@ def written(kind: str, type_: AtomicType, batches: list[pa.Array], **options: st
 
 
 @pytest.mark.parametrize(("kind", "type_"), KINDS, ids=str)
-@settings(max_examples=20)
+@settings(max_examples=examples(8))
 @given(data=st.data())
 def test_a_written_index_leaves_exactly_the_rows_that_a_condition_wants(
     kind: str, type_: AtomicType, data: Any
@@ -226,7 +227,7 @@ def test_the_first_version_of_bitmaps_is_read(values: list[Any], literal: str) -
 
 
 @pytest.mark.parametrize("type_", [t for t in [*VALUES, BYTES] if bloom.can_index(t)], ids=str)
-@settings(max_examples=20)
+@settings(max_examples=examples(8))
 @given(data=st.data())
 def test_a_bloom_filter_never_misses_a_value(type_: AtomicType, data: Any) -> None:
     strategy = st.binary(max_size=80) if type_ == BYTES else VALUES[type_]
@@ -272,7 +273,7 @@ def test_bytes_hash_as_xxhash_has_it(data: list[bytes], offset: int) -> None:
 
 
 @pytest.mark.parametrize("type_", [INT, BIGINT, FLOAT, DOUBLE, SECONDS, MILLIS, NANOS], ids=str)
-@settings(max_examples=20)
+@settings(max_examples=examples(8))
 @given(data=st.data())
 def test_the_kernel_hashes_numbers_as_its_twin(type_: AtomicType, data: Any) -> None:
     values = data.draw(st.lists(VALUES[type_], min_size=1))

@@ -43,20 +43,21 @@ def test_rows_are_the_same_however_they_are_read(table: GoldenTable) -> None:
 @each_table
 def test_conditions_leave_the_rows_that_they_hold_for(table: GoldenTable) -> None:
     state, expected = table.state(), table.expected("expected.parquet")
-    for name in expected.column_names[:4]:
+    for number, name in enumerate(expected.column_names[:4]):
         column = expected.column(name)
         plain = pa.types.is_integer(column.type) or pa.types.is_string(column.type) or pa.types.is_boolean(column.type)
         if not plain or not len(column.drop_null()):
             continue
         value = column.drop_null()[len(column.drop_null()) // 2]
-        for where, mask in (
-            (pc.field(name) == value, pc.equal(column, value)),
-            ((pc.field(name) != value) | pc.field(name).is_null(), pc.fill_null(pc.not_equal(column, value), True)),
-        ):
-            found = scan(state, where=where)
-            wanted = expected.filter(mask)
-            assert table.rows(found.to_arrow()) == table.rows(wanted), str(found.predicate)
-            assert found.count() == wanted.num_rows, str(found.predicate)
+        if number % 2:  # each column by one of them
+            where, mask = pc.field(name) == value, pc.equal(column, value)
+        else:
+            where = (pc.field(name) != value) | pc.field(name).is_null()
+            mask = pc.fill_null(pc.not_equal(column, value), True)
+        found = scan(state, where=where)
+        wanted = expected.filter(mask)
+        assert table.rows(found.to_arrow()) == table.rows(wanted), str(found.predicate)
+        assert found.count() == wanted.num_rows, str(found.predicate)
 
 
 @pytest.mark.parametrize("table", WITH_CHANGELOG, ids=lambda table: table.name)

@@ -13,6 +13,7 @@ import skerry
 from skerry.errors import SchemaError, UnsupportedError
 from skerry.paimon.table import PaimonTable
 from skerry.storage import Storage
+from torture import examples
 
 SCHEMA = pa.schema(
     [
@@ -76,7 +77,7 @@ def test_rows_are_those_of_a_scan(tmp_path: Path, kind: str) -> None:
     how = TABLES[kind]
     table = PaimonTable.create(Storage(), str(tmp_path / "t"), SCHEMA, **how)
     names = how["primary_key"]
-    for step in range(5):
+    for step in range(examples(4, 5)):
         table.append(rows_of(chance, kind, 25))
         if step == 2 and "ignore-delete" not in how["properties"]:
             table.compact(full=True)

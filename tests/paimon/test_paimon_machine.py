@@ -21,9 +21,10 @@ from skerry.errors import ConflictError, NotFoundError
 from skerry.paimon.table import PaimonTable
 from skerry.storage import Storage
 from skerry.table.statistics.column_statistics import FreshnessState
+from torture import TORTURE, examples
 
 SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.int32()), ("text", pa.string()), ("x", pa.float64())])
-STEPS = 25
+STEPS = examples(14, 25)
 TABLES: dict[str, dict[str, Any]] = {
     "append": {},
     "append, partitioned, vectors": {
@@ -278,7 +279,7 @@ WEIGHTS: dict[Callable[[Machine], None], int] = {
 
 
 def _seeds() -> range:
-    if "SKERRY_TORTURE" not in os.environ:
+    if not TORTURE:
         return range(1)  # of each table; `make torture HISTORIES=500` goes through as many, in all
     first = random.SystemRandom().randrange(1 << 30)
     return range(first, first + max(int(os.environ.get("SKERRY_HISTORIES", "20")) // len(TABLES), 1))

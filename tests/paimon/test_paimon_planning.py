@@ -30,6 +30,7 @@ from skerry.paimon.planning.splits import Split, VectorLocation
 from skerry.paimon.reading.fallback_scan import scan
 from skerry.paimon.table import PaimonTable
 from skerry.paimon.values.types import decode_type
+from torture import examples
 
 COLUMNS = pa.schema(
     [
@@ -82,7 +83,7 @@ def _by_partition(rows: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any
         yield [one for one in rows if one["dt"] == dt]
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(25))
 @given(
     st.lists(st.tuples(st.lists(ROWS, min_size=1, max_size=4), STATS), min_size=1, max_size=6),
     st.sampled_from(CONDITIONS),
@@ -118,7 +119,7 @@ def test_append_tables_lose_no_wanted_row(
     assert len(found.tasks) == found.steps[-1].kept == len(kept)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(25))
 @given(
     st.lists(st.tuples(st.lists(ROWS, min_size=1, max_size=6), STATS), min_size=1, max_size=6),
     st.sampled_from(CONDITIONS),

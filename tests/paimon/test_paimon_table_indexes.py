@@ -67,9 +67,9 @@ def make(folder, kind="append"):
     return made
 
 
-def assert_nothing_changes(table):
+def assert_nothing_changes(table, wheres=WHERES):
     everything = table.scan().to_arrow()
-    for where in WHERES:
+    for where in wheres:
         found = table.scan(where=where)
         expected = sorted(map(str, _plain(everything, where)))
         assert sorted(map(str, found.to_arrow().to_pylist())) == expected, where
@@ -113,14 +113,14 @@ def test_indexes_are_right_beside_every_change_of_rows(tmp_path, kind):
     assert {query: found(table, query) for query in unindexed} == unindexed
     table.append(rows(100, 90))  # indexes what it writes, and keyed tables have several records of a key
     assert all(index.indexed_files == index.files for index in table.indexes())
-    assert_nothing_changes(table)
+    assert_nothing_changes(table, WHERES[::3])
     if kind not in ("partial", "sums"):
         assert table.delete("trace IN ('t3', 't61')").deleted_rows == 2
         assert table.scan(where="trace = 't3'").count() == 0
         assert "t61" not in found(table, "took")
         new = rows(118, 4).set_column(3, SCHEMA.field("line"), pa.array(["new words"] * 4))
         table.upsert(new, on=table.primary_key or ["trace"])
-        assert_nothing_changes(table)
+        assert_nothing_changes(table, WHERES[1::2])
         assert found(table, "new") == ["t118", "t119", "t120", "t121"]
     table.compact(full=True)
     assert_nothing_changes(table)

@@ -19,6 +19,7 @@ from skerry.paimon.planning.vector_locations import vector_locations
 from skerry.paimon.table import PaimonTable
 from skerry.storage import Storage
 from skerry.table.statistics.column_statistics import FreshnessState
+from torture import TORTURE, examples
 
 SCHEMA = pa.schema(
     [
@@ -127,7 +128,7 @@ def check_counts(table: PaimonTable, step: str) -> None:
 
 
 def _seeds() -> range:
-    if "SKERRY_TORTURE" not in os.environ:
+    if not TORTURE:
         return range(1)
     first = random.SystemRandom().randrange(1 << 30)
     return range(first, first + max(int(os.environ.get("SKERRY_HISTORIES", "20")) // len(KINDS), 1))
@@ -139,7 +140,7 @@ def test_histories(tmp_path: Path, kind: str, seed: int) -> None:
     chance = random.Random(f"{kind} {seed}")
     table, model = make(tmp_path / "t", kind), Model(kind)
     past: dict[int, dict[int, Row]] = {}
-    for number in range(14):
+    for number in range(examples(9, 14)):
         step = chance.choice(["append", "append", "upsert", "delete", "compact", "full", "merge"])
         if step in ("append", "upsert"):
             rows = new_rows(chance)

@@ -16,6 +16,7 @@ from skerry.iceberg.statistics import growing, sample_pieces
 from skerry.storage import Storage
 from skerry.theta import Sample
 from skerry.theta.setops import below
+from torture import examples
 
 COLUMNS = 12
 
@@ -346,7 +347,7 @@ class History:
                 update.add_column(f"new{number}", "long")
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(examples(2)))
 def test_random_histories_count_what_is_there(table, tmp_path, monkeypatch, seed):
     """Appends between deletes, foreign commits, branches, rollbacks, picks, expiry, schema changes and analyses."""
     history = History(table, tmp_path, seed)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from contextlib import suppress
 
 import numpy as np
@@ -18,6 +17,7 @@ from skerry.table.statistics.file_groups import SketchedFile, key_of
 from skerry.table.statistics.group_samples import GroupSamples
 from skerry.table.statistics.group_samples_layout import decode_group_samples, encode_group_samples
 from skerry.theta import Sample
+from torture import examples
 
 K = 16
 
@@ -68,7 +68,7 @@ STEPS = st.lists(
 
 
 # `make torture` tries 1000 of them
-@settings(max_examples=1000 if "SKERRY_TORTURE" in os.environ else 30, suppress_health_check=[])
+@settings(max_examples=examples(12, 1000), suppress_health_check=[])
 @given(STEPS)
 def test_any_history_leaves_what_plain_sets_say(steps):
     with pytest.MonkeyPatch.context() as patch:

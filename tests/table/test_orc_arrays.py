@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from pyarrow import orc
 
 from skerry.table.files.orc_arrays import rebuild_nested
+from torture import examples
 
 
 def through_orc(rows: pa.Table) -> pa.Table:
@@ -48,7 +49,7 @@ def values(type_: pa.DataType, *, or_null: bool = True) -> st.SearchStrategy[Any
     return st.none() | found if or_null else found
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(60))
 @given(st.data())
 def test_files_hold_the_rows(data: st.DataObject) -> None:
     type_ = data.draw(TYPES)

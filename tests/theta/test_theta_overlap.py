@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from skerry.theta import ThetaSketch, jaccard
 from skerry.theta.layout import EMPTY_SKETCH, MAX_THETA, CompactSketch
 from skerry.theta.overlap import Probe, count_common, enter, pack_sketches
+from torture import examples
 
 thetas = st.sampled_from([MAX_THETA, MAX_THETA // 2, 1000, 40])
 
@@ -25,7 +26,7 @@ def sketches(draw: st.DrawFn) -> CompactSketch:
 
 
 @given(one=sketches(), others=st.lists(sketches(), max_size=5))
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(80))
 def test_counts_are_those_of_sets(one: CompactSketch, others: list[CompactSketch]) -> None:
     found = Probe(one).overlaps(pack_sketches(others))
     for number, other in enumerate(others):
