@@ -79,8 +79,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if "spark" in fixtures:
             item.add_marker(pytest.mark.spark)
             item.add_marker(pytest.mark.xdist_group("spark"))
-        elif "rest_catalog" in fixtures:
-            item.add_marker(pytest.mark.xdist_group("rest_catalog"))
+        else:
+            for server in ("rest_catalog", "reference_server"):  # one Java each, not one for each worker
+                if server in fixtures:
+                    item.add_marker(pytest.mark.xdist_group(server))
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:

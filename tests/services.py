@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import pwd
 import re
@@ -369,6 +370,9 @@ def _fetched(module: str, folder: Path) -> list[Path]:
 
     from skerry.spark.runtime.java import find_java
 
+    kept = Path.home() / ".ivy2" / f"skerry-tests-{hashlib.sha256(module.encode()).hexdigest()[:16]}"
+    if kept.exists() and all(map(os.path.exists, jars := kept.read_text().splitlines())):
+        return [Path(path) for path in jars]  # Ivy would look at them for ten seconds
     (ivy,) = Path(pyspark.__file__).parent.glob("jars/ivy-*.jar")
     (folder / "ivy.xml").write_text(module)
     command = [find_java(pyspark.__version__).home / "bin" / "java", "-jar", ivy, "-ivy", folder / "ivy.xml"]
@@ -381,7 +385,12 @@ def _fetched(module: str, folder: Path) -> list[Path]:
         if "Server access error" in said or "UnknownHostException" in said:
             pytest.skip("no registry can be reached to fetch the server from")
         raise RuntimeError(f"Ivy could not fetch the server:\n{said[-3000:]}")
-    return [Path(path) for path in (folder / "path").read_text().strip().split(os.pathsep)]
+    jars = (folder / "path").read_text().strip().split(os.pathsep)
+    with suppress(OSError):
+        new = kept.with_suffix(f".{os.getpid()}")
+        new.write_text("\n".join(jars))
+        new.replace(kept)
+    return [Path(path) for path in jars]
 
 
 # -- processes ---------------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ import skerry
 from skerry.errors import AlreadyExistsError, ConflictError, NotFoundError
 from skerry.iceberg.operations import RowDelta
 from skerry.iceberg.writing.delete_files import write_equality_deletes
+from torture import examples
 
 pytestmark = pytest.mark.service
 
@@ -201,7 +202,7 @@ def test_deletes_of_all_kinds_are_assigned_by_the_server(reference_server):
         assert scan.count() == table.scan().count() < 35
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(examples(4)))
 def test_scans_that_the_server_plans_have_the_rows_of_scans_planned_here(reference_server, seed):
     dice = random.Random(seed)
     name = f"scans.t{seed}"

@@ -256,7 +256,7 @@ def test_in_turns_with_java(tmp_path: Path, java_paimon: JavaPaimon, kind: str) 
     table, model = make(tmp_path / "t", kind), Model(kind)
     twin = make(tmp_path / "twin", kind)
     vectors = 0
-    for number in range(12):
+    for number in range(examples(8, 12)):
         rows = new_rows(chance)
         step = chance.choice(["ours", "ours", "java", "java, some", "java, full", "ours, full", "delete"])
         if step == "delete" and kind in DELETING:

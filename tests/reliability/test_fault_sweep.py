@@ -37,6 +37,7 @@ def test_folder() -> None:
     sweep("folder")
 
 
+@pytest.mark.long
 @pytest.mark.service
 def test_s3(s3_server) -> None:
     sweep("s3", "--s3", json.dumps({"options": s3_server.options, "bucket": s3_server.new_bucket()}))

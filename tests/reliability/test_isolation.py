@@ -46,6 +46,7 @@ def test_rest(rest_catalog, s3_server) -> None:
     play("rest", KINDS[0], {**settings, "uri": rest_catalog.uri, "warehouse": rest_catalog.warehouse})
 
 
+@pytest.mark.long
 @pytest.mark.service
 def test_s3(s3_server) -> None:
     play("s3", KINDS[1] if TORTURE else KINDS[1][:1], {"options": s3_server.options, "bucket": s3_server.new_bucket()})

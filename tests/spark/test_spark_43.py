@@ -17,6 +17,7 @@ PYTHON = Path(__file__).parents[2] / ".venv-spark43" / "bin" / "python"
 """Made by `make peers`."""
 
 
+@pytest.mark.long
 def test_a_pipeline_on_spark_4_3(tmp_path: Path) -> None:
     job = Path(__file__).parent / "peers" / "spark43_job.py"
     environment = {name: value for name, value in os.environ.items() if name != "PYSPARK_PYTHON"}

@@ -153,6 +153,7 @@ def cluster(spark_home: Path, tmp_path: Path) -> Iterator[str]:
         yield url
 
 
+@pytest.mark.long
 def test_jobs_on_a_standalone_cluster(cluster: str, spark_home: Path, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", JOB, cluster, tmp_path / "warehouse", tmp_path / "marker", JAVA_OPTIONS],

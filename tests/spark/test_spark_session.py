@@ -175,6 +175,7 @@ def run_without_java(tmp_path: Path, code: str) -> subprocess.CompletedProcess[s
     )
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_spark_runs_on_the_bundled_java_where_the_machine_has_none(tmp_path: Path) -> None:
     done = run_without_java(
