@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skerry.kernels import kernel
+from skerry.parquet.numbers import DAMAGED, read_varint
 
 __all__ = ["CHECKSUM", "HEADER_FIELDS", "NO_CHECKSUM", "page_locations", "read_headers"]
 
@@ -97,17 +98,9 @@ def _read_locations(data: Any, found: Any) -> int:
     count = np.int64(data[1] >> 4)
     at = np.int64(2)
     if count == 15:
-        count = np.int64(0)
-        shift = np.int64(0)
-        while True:
-            if at >= size or shift > 28:
-                return -1
-            byte = np.int64(data[at])
-            at += 1
-            count |= (byte & 0x7F) << shift
-            shift += 7
-            if byte < 0x80:
-                break
+        count, at = read_varint(data, at, size)
+        if count == DAMAGED:
+            return -1
     if count > len(found):
         return -1
     for page in range(count):
@@ -138,16 +131,10 @@ def _read_locations(data: Any, found: Any) -> int:
 @kernel
 def _zigzag(data: Any, at: Any, end: Any) -> Any:
     """A number of at most 35 bits, and where it ends."""
-    value = np.int64(0)
-    shift = np.int64(0)
-    while at < end and shift <= 28:
-        byte = np.int64(data[at])
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (value >> 1) ^ -(value & 1), at
-        shift += 7
-    return np.int64(_BAD), at
+    value, at = read_varint(data, at, end)
+    if value == DAMAGED:
+        return np.int64(_BAD), at
+    return (value >> 1) ^ -(value & 1), at
 
 
 @kernel

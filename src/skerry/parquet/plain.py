@@ -11,6 +11,7 @@ import numpy as np
 
 from skerry.errors import FormatError
 from skerry.kernels import kernel
+from skerry.parquet.numbers import read_uint32
 from skerry.parquet.schema import Column, PhysicalType
 
 if TYPE_CHECKING:
@@ -88,12 +89,7 @@ def _find_byte_arrays(data, starts, lengths):  # type: ignore[no-untyped-def]
     for i in range(len(starts)):
         if size - position < 4:
             return -1
-        length = (
-            np.int64(data[position])
-            | np.int64(data[position + 1]) << 8
-            | np.int64(data[position + 2]) << 16
-            | np.int64(data[position + 3]) << 24
-        )
+        length = read_uint32(data, position)
         position += 4
         if length > size - position:
             return -1

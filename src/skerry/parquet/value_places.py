@@ -10,10 +10,10 @@ from typing import Any, Final
 import numpy as np
 
 from skerry.kernels import kernel
+from skerry.parquet.numbers import DAMAGED, read_uint32, read_varint
 
 __all__ = ["copy_values", "find_values"]
 
-_DAMAGED: Final = -1
 _ENDLESS: Final = 1 << 62
 """The header of a run without end: codes of no bits have none."""
 
@@ -56,16 +56,11 @@ def find_values(
         first, last = row_edges[page], row_edges[page + 1]
         if max_level:
             if end - at < 4:
-                return _DAMAGED
-            size = (
-                np.int64(data[at])
-                | np.int64(data[at + 1]) << 8
-                | np.int64(data[at + 2]) << 16
-                | np.int64(data[at + 3]) << 24
-            )
+                return DAMAGED
+            size = read_uint32(data, at)
             at += 4
             if size > end - at or _find_present(data, at, at + size, rows, first, last, starts) < 0:
-                return _DAMAGED
+                return DAMAGED
             at += size
         else:
             for i in range(first, last):
@@ -77,7 +72,7 @@ def find_values(
         else:
             found = _find_fixed(at, end, width, first, last, starts, lengths)
         if found < 0:
-            return _DAMAGED
+            return DAMAGED
         for i in range(first, last):
             if starts[i] < 0:
                 lengths[i] = max(width, 0)
@@ -91,16 +86,16 @@ def _find_present(data: Any, at: Any, end: Any, rows: Any, first: Any, last: Any
     present = np.int64(0)
     i = first
     while i < last:
-        header, at = _run_header(data, at, end)
+        header, at = read_varint(data, at, end)
         if header < 0 or at >= end:
-            return _DAMAGED
+            return DAMAGED
         run = (header >> 1) * 8 if header & 1 else header >> 1
         counted = np.int64(0)
         while i < last and rows[i] < seen + run:
             wanted = rows[i] - seen
             if header & 1:
                 if at + (wanted >> 3) >= end:
-                    return _DAMAGED
+                    return DAMAGED
                 while counted < wanted:
                     present += _packed(data, at, counted, 1)
                     counted += 1
@@ -111,7 +106,7 @@ def _find_present(data: Any, at: Any, end: Any, rows: Any, first: Any, last: Any
         if i < last:
             if header & 1:
                 if header >> 1 > end - at:
-                    return _DAMAGED
+                    return DAMAGED
                 while counted < run:
                     present += _packed(data, at, counted, 1)
                     counted += 1
@@ -132,7 +127,7 @@ def _find_coded(data: Any, at: Any, end: Any, first: Any, last: Any, entries: An
     if i == last:
         return 0
     if at >= end or data[at] > 32:
-        return _DAMAGED
+        return DAMAGED
     bits = np.int64(data[at])
     at += 1
     size = (bits + 7) >> 3
@@ -140,40 +135,25 @@ def _find_coded(data: Any, at: Any, end: Any, first: Any, last: Any, entries: An
     while i < last:
         header = np.int64(_ENDLESS)
         if bits:
-            header, at = _run_header(data, at, end)
+            header, at = read_varint(data, at, end)
             if header < 0:
-                return _DAMAGED
+                return DAMAGED
         run = (header >> 1) * 8 if header & 1 else header >> 1
         while i < last and starts[i] < seen + run:
             if starts[i] >= 0:
                 place = (starts[i] - seen) * bits if header & 1 else np.int64(0)
                 width = bits if header & 1 else 8 * size
                 if at + ((place + width + 7) >> 3) > end:
-                    return _DAMAGED
+                    return DAMAGED
                 code = _packed(data, at, place, width)
                 if code >= len(entries):
-                    return _DAMAGED
+                    return DAMAGED
                 starts[i] = entries[code, 0]
                 lengths[i] = entries[code, 1]
             i += 1
         seen += run
         at += (header >> 1) * bits if header & 1 else size
     return 0
-
-
-@kernel
-def _run_header(data: Any, at: Any, end: Any) -> Any:
-    """The header of a run, a variable-length integer of at most 5 bytes, and where it ends; -1 if it is damaged."""
-    header = np.int64(0)
-    shift = np.int64(0)
-    while at < end and shift <= 28:
-        byte = np.int64(data[at])
-        at += 1
-        header |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            return header, at
-    return np.int64(_DAMAGED), at
 
 
 @kernel
@@ -194,16 +174,11 @@ def _find_variable(data: Any, at: Any, end: Any, first: Any, last: Any, starts: 
         wanted = starts[i]
         while wanted >= number:
             if end - at < 4:
-                return _DAMAGED
-            size = (
-                np.int64(data[at])
-                | np.int64(data[at + 1]) << 8
-                | np.int64(data[at + 2]) << 16
-                | np.int64(data[at + 3]) << 24
-            )
+                return DAMAGED
+            size = read_uint32(data, at)
             at += 4
             if size > end - at:
-                return _DAMAGED
+                return DAMAGED
             if wanted == number:
                 starts[i] = at
                 lengths[i] = size
@@ -222,12 +197,12 @@ def _find_fixed(at: Any, end: Any, width: Any, first: Any, last: Any, starts: An
             starts[i] += 8 * at
             lengths[i] = 1
             if starts[i] >= 8 * end:
-                return _DAMAGED
+                return DAMAGED
         else:
             starts[i] = at + width * starts[i]
             lengths[i] = width
             if starts[i] + width > end:
-                return _DAMAGED
+                return DAMAGED
     return 0
 
 
