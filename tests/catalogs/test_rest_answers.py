@@ -49,7 +49,8 @@ def no_pauses(monkeypatch):
 
 @pytest.fixture
 def impatient(monkeypatch):
-    monkeypatch.setattr(http_client, "Limits", lambda *_: limits(connect_s=0.5, silence_s=0.3, answer_s=0.6))
+    # long enough for the sound answers before the broken one, on a machine that does other things
+    monkeypatch.setattr(http_client, "Limits", lambda *_: limits(connect_s=3.0, silence_s=1.0, answer_s=2.0))
 
 
 def limits(**changes):
@@ -360,7 +361,7 @@ BROKEN = {
     "too many headers": Reply(raw=(b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 300 + b"\r\n",)),
     "never": Reply(hang=True),
     "a drop at a time, head": Reply(raw=tuple(bytes([byte]) for byte in b"HTTP/1.1 200 OK\r\n" * 40), pause_s=0.1),
-    "a drop at a time, body": Reply(raw=(HEAD, *[b" "] * 100), pause_s=0.1),
+    "a drop at a time, body": Reply(raw=(HEAD, *[b" "] * 700), pause_s=0.1),
 }
 
 
@@ -373,7 +374,7 @@ def test_an_answer_that_is_cut_or_slow_ends_in_time(broken):
         assert isinstance(found, CommitUnknownError)
         assert write.may_have_effect
         assert len(server.seen("POST")) == 1
-        assert time.monotonic() - began < 20
+        assert time.monotonic() - began < 60  # all of it takes 68 s
     with serving(catalog_script({LOAD: BROKEN[broken]})) as server:
         catalog = RestCatalog("c", {"uri": server.uri})
         with pytest.raises((FormatError, StorageError)):
@@ -386,7 +387,7 @@ def test_the_length_of_a_chunk_ends_in_time():
     drops = Reply(raw=(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", *[b"0"] * 30), pause_s=0.1)
     with serving(catalog_script({LOAD: drops})) as server:
         catalog = RestCatalog("c", {"uri": server.uri})
-        with pytest.raises(StorageError, match=r"took longer than 0\.6 s"):
+        with pytest.raises(StorageError, match=r"took longer than 2 s"):
             catalog.load_table(NAME)
 
 

@@ -16,7 +16,7 @@ SKERRY = "from skerry.cli import main; main()"
 
 def ask(address: str, **headers: str) -> tuple[int, bytes]:
     try:
-        with urllib.request.urlopen(urllib.request.Request(address, headers=headers), timeout=20) as answer:
+        with urllib.request.urlopen(urllib.request.Request(address, headers=headers), timeout=120) as answer:
             return answer.status, answer.read()
     except urllib.error.HTTPError as error:
         return error.code, error.read()
@@ -37,7 +37,7 @@ def test_it_prints_its_address_answers_and_ends_when_interrupted(warehouse, targ
         finally:
             process.send_signal(signal.SIGINT)
             errors = process.stderr.read()
-        assert process.wait(timeout=20) == 0
+        assert process.wait(timeout=120) == 0
         assert errors == ""
 
 
@@ -45,13 +45,13 @@ def test_a_port_that_is_taken_is_named(warehouse):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         command = [sys.executable, "-c", SKERRY, "serve", str(warehouse), "--no-open", "--port", str(port)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 1
     assert done.stderr.startswith(f"error: port {port} cannot be listened to")
 
 
 def test_what_does_not_exist_is_named(tmp_path):
     command = [sys.executable, "-c", SKERRY, "serve", str(tmp_path / "nothing"), "--no-open"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 1
     assert "nothing" in done.stderr
