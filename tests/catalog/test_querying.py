@@ -13,6 +13,7 @@ import pytest
 import skerry
 from skerry.catalog import Catalog
 from skerry.errors import FormatError, MissingDependencyError, NotFoundError, SchemaError, SkerryError, UnsupportedError
+from skerry.variant import VARIANT, from_values
 
 N = 3000
 TABLES = {
@@ -162,3 +163,35 @@ def test_without_duckdb_the_extra_is_named(catalog: Catalog, monkeypatch: pytest
     monkeypatch.setitem(sys.modules, "duckdb", None)
     with pytest.raises(MissingDependencyError, match=r"skerry\[duckdb\]"):
         catalog.sql("SELECT 1 FROM nyc.flights")
+
+
+@pytest.mark.parametrize("format_", ["iceberg", "paimon"])
+def test_values_inside_of_variants_come_from_the_scan(tmp_path: Path, format_: str) -> None:
+    """DuckDB never sees the variants: their paths are columns of the scans, and conditions on them are pushed."""
+    catalog = skerry.connect(tmp_path)
+    how = {"format_version": 3, "properties": {"write.parquet.shred-variants": "true"}} if format_ == "iceberg" else {}
+    schema = pa.schema([("id", pa.int64()), ("Event", VARIANT)])
+    events = catalog.create_table("w.events", schema, format=format_, **how)
+    values = [{"kind": "view", "ms": 12}, {"kind": "buy", "ms": 340}, {"kind": "view", "ms": 1}, None]
+    events.append(pa.table({"id": [1, 2, 3, 4], "Event": from_values(values)}, schema=schema))
+    get = "variant_get(e.event, '$.ms', 'long')"
+    query = f"SELECT variant_get(event, '$.kind', 'string') AS kind, sum({get}) AS ms FROM w.events e WHERE {get} > 5"
+    assert catalog.sql(f"{query} GROUP BY 1 ORDER BY 1").to_pylist() == [
+        {"kind": "buy", "ms": 340},
+        {"kind": "view", "ms": 12},
+    ]
+    shown = str(catalog.explain(query))
+    assert "value_" not in shown
+    assert "where VARIANT_GET(\"Event\", '$.ms', 'long') > 5" in shown
+    joined = f"SELECT a.id, b.id AS other FROM w.events a JOIN w.events b ON {get.replace('e.', 'a.')} + 11 = "
+    joined += (
+        f"try_{get.replace('e.', 'b.')} WHERE EXISTS (SELECT 1 FROM w.events e WHERE e.id = {get.replace('e.', 'a.')})"
+    )
+    assert catalog.sql(joined).to_pylist() == [{"id": 3, "other": 1}]
+    catalog.create_view("w.kinds", "SELECT id, variant_get(event, '$.kind', 'string') AS kind FROM w.events")
+    assert catalog.sql("SELECT kind FROM w.kinds WHERE id = 2")["kind"].to_pylist() == ["buy"]
+    for wrong in ("variant_get(event, '$.ms', id) FROM w.events", "try_variant_get(id, '$.ms', 'int') FROM w.events"):
+        with pytest.raises(UnsupportedError, match="variant_get takes a column of variants of a table"):
+            catalog.sql(f"SELECT {wrong}")
+    with pytest.raises(SchemaError, match="no type of a value in a variant"):
+        catalog.sql("SELECT variant_get(event, '$.ms', 'nonsense') FROM w.events")

@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
 import skerry
-from skerry.errors import SchemaError, UnsupportedError
+from skerry.errors import FormatError, SchemaError, UnsupportedError
 from skerry.paimon.table import PaimonTable
 from skerry.paimon.values.types import AtomicType, TypeRoot, VectorType
 from skerry.variant import VARIANT, as_json, from_json
+from skerry.variant.shredding import shred, stored_type
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -106,3 +108,49 @@ def test_variants_of_keyed_tables_are_merged(tmp_path: Path) -> None:
         assert found.column("id").to_pylist() == [1, 2, 3]
         assert as_json(found.column("v").combine_chunks()).to_pylist() == ['{"a":1}', '{"b":2}', None]
         table.compact(full=True)
+
+
+@pytest.mark.parametrize("keyed", [False, True])
+def test_values_inside_of_variants_are_columns_of_scans(tmp_path: Path, keyed: bool) -> None:
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=not keyed), ("v", VARIANT)])
+    how: dict[str, Any] = {"primary_key": ["id"], "partition_by": ["bucket(1, id)"]} if keyed else {}
+    table = table_of(tmp_path, schema, **how)
+    texts = ['{"a":1,"b":"x"}', '{"a":2,"b":[]}', None]
+    table.append(pa.table({"id": [1, 2, 3], "v": from_json(pa.array(texts))}, schema=schema))
+    if keyed:
+        table.append(pa.table({"id": [2], "v": from_json(pa.array(['{"a":5}']))}, schema=schema))
+    wanted = ["variant_get(v, '$.a', 'int') AS a", "id", "variant_get(v, '$.b', 'string') AS b"]
+    scan = table.scan(wanted)
+    assert scan.schema.names == ["a", "id", "b"]
+    second = 5 if keyed else 2
+    expected = [{"a": 1, "id": 1, "b": "x"}, {"a": second, "id": 2, "b": None}, {"a": None, "id": 3, "b": None}]
+    assert scan.to_arrow().to_pylist() == expected
+    assert scan.row_bounds() == table.scan().row_bounds()
+    with pytest.raises(UnsupportedError, match="not read by tasks"):
+        scan.row_reader()
+    found = table.scan(wanted[:1], "variant_get(v, '$.a', 'int') > 1").to_arrow()
+    assert found.to_pylist() == [{"a": second}]
+    assert table.scan([*wanted, "v"]).to_arrow().schema.names == ["a", "id", "b", "v"]
+
+
+def test_of_shredded_variants_only_the_paths_are_read(tmp_path: Path) -> None:
+    """Files as Java writes them with `variant.shreddingSchema`: what is not looked at may be unreadable."""
+    table = table_of(tmp_path, pa.schema([("id", pa.int64()), ("v", VARIANT)]))
+    variants = from_json(pa.array(['{"a":1,"b":"x"}', '{"a":"y","b":"z"}', None]))
+    rows = pa.table({"id": [1, 2, 3], "v": variants})
+    table.append(rows)
+    (path,) = tmp_path.rglob("*.parquet")
+    type_ = pa.struct([("a", pa.int32()), ("b", pa.string())])
+    pq.write_table(
+        rows.set_column(1, pa.field("v", stored_type(type_)), shred(variants, type_)), path, compression=None
+    )
+    column = pq.read_metadata(path).row_group(0)
+    chunks = {column.column(number).path_in_schema: column.column(number) for number in range(column.num_columns)}
+    unread = chunks["v.typed_value.b.typed_value"]
+    with path.open("r+b") as file:
+        file.seek(min(unread.dictionary_page_offset or unread.data_page_offset, unread.data_page_offset))
+        file.write(b"\xff" * 8)
+    values = table.scan(["variant_get(v, '$.a', 'int') AS a"], "variant_get(v, '$.a', 'int') IS NULL OR id = 1")
+    assert values.to_arrow()["a"].to_pylist() == [1, None, None]
+    with pytest.raises(FormatError):
+        table.scan(["variant_get(v, '$.b', 'string') AS b"]).to_arrow()

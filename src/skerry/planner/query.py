@@ -20,6 +20,7 @@ from sqlglot.optimizer.simplify import simplify
 from skerry.errors import FormatError, NotFoundError, SchemaError, SkerryError, UnsupportedError
 from skerry.planner.ordering import Tree
 from skerry.planner.tables import AS_OF, TableUse, ViewText, invalid_query, parse_tree, resolve_tables
+from skerry.planner.variant_values import VariantValues
 from skerry.table.predicate import parse
 
 __all__ = ["Block", "Equality", "Query", "Source", "parse_query"]
@@ -127,12 +128,14 @@ class Query:
         uses: The tables that it reads.
         blocks: Its SELECTs, inner ones first.
         names: Names of its columns, as the user or the tables spell them.
+        calls: Expressions that scans evaluate, by the name of the column that is in their place.
     """
 
     tree: Any
     uses: list[TableUse]
     blocks: list[Block]
     names: list[str]
+    calls: Mapping[str, Any] = field(default_factory=dict)
 
     def sql(self) -> str:
         """The query as it is executed, with the keys of `uses` as tables."""
@@ -149,6 +152,11 @@ class Query:
                 name += f" as of {version}" if version else ""
                 for part, value in zip(("this", "db", "catalog"), (name, *reversed(spaces)), strict=False):
                     table.set(part, exp.to_identifier(value))
+        for column in list(shown.find_all(exp.Column)):
+            if column.name in self.calls:
+                call = self.calls[column.name].copy()
+                call.expressions[0].set("table", column.args["table"].copy())
+                column.replace(call)
         return str(shown.sql(dialect=_DIALECT, pretty=True))
 
 
@@ -171,8 +179,9 @@ def parse_query(sql: str, relation_of: Callable[[str], pa.Schema | ViewText], vi
         uses, views = resolve_tables(tree, relation_of, view)
         known = {use.key: {name.lower(): "TEXT" for name in use.schema.names} for use in uses}
         tree = qualify(tree, schema=known, dialect=_DIALECT)
-        blocks = _blocks(tree, {use.key: use for use in uses})
-        query = Query(tree, uses, blocks, _result_names(tree, blocks, written, views))
+        values = VariantValues()
+        blocks = _blocks(tree, {use.key: use for use in uses}, values)
+        query = Query(tree, uses, blocks, _result_names(tree, blocks, written, views), values.replace(tree))
     except OptimizeError as error:
         raise SchemaError(f"{error}") from None
     except SqlglotError as error:
@@ -212,7 +221,7 @@ def _result_names(
     return names
 
 
-def _blocks(tree: Any, uses: Mapping[str, TableUse]) -> list[Block]:
+def _blocks(tree: Any, uses: Mapping[str, TableUse], values: VariantValues) -> list[Block]:
     """The SELECTs of a query, inner ones first; records the columns and conditions that its tables need."""
     by_select: dict[int, Block] = {}
     blocks = []
@@ -224,14 +233,15 @@ def _blocks(tree: Any, uses: Mapping[str, TableUse]) -> list[Block]:
                 raise NotFoundError(f"no table {name!r}")
         for column in scope.columns:
             use = tables.get(column.table)
-            if use is not None:
+            if use is not None and not values.take(column, use):
                 needed[use.key].add(column.name.lower())
         if isinstance(scope.expression, exp.Select) and scope.expression.args.get("from_") is not None:
             block = _block(scope, tables, by_select)
             by_select[id(scope.expression)] = block
             blocks.append(block)
     for key, use in uses.items():
-        use.columns = [name for name in use.schema.names if name.lower() in needed[key]] or use.schema.names[:1]
+        use.columns = [name for name in use.schema.names if name.lower() in needed[key]]
+        use.columns = [*use.columns, *values.columns_of(use)] or use.schema.names[:1]
     return blocks
 
 

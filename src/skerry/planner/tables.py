@@ -30,7 +30,7 @@ class TableUse:
         key: The table's name in the executed query.
         table: Its name in the catalog.
         schema: Its columns.
-        columns: Those that the query needs, in the order of the schema.
+        columns: Those that the query needs, in the order of the schema, then values inside of variants.
         where: Conditions that can be evaluated when the table is read.
     """
 

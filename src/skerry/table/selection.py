@@ -12,7 +12,7 @@ import pyarrow as pa
 from skerry.arguments import check_list, check_whole_number
 from skerry.errors import SchemaError
 from skerry.table.files.evolution import prune
-from skerry.table.files.row_reader import PathValue
+from skerry.table.files.variant_paths import PathValue
 from skerry.table.predicate.binding import resolve_column, resolve_inside
 from skerry.table.predicate.sql import parse_condition
 from skerry.table.predicate.syntax import Inside, Name

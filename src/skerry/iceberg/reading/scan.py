@@ -27,8 +27,9 @@ from skerry.storage import Storage, is_local
 from skerry.table.arguments import Condition
 from skerry.table.explanation import Explanation
 from skerry.table.files.evolution import NameMapping, TableNames, all_ids, merge_columns, prune, top_level
-from skerry.table.files.row_reader import PathValue, RowReader
+from skerry.table.files.row_reader import RowReader
 from skerry.table.files.scan_task import FileScanTask, ScanPlan
+from skerry.table.files.variant_paths import PathValue, schema_with
 from skerry.table.history import in_utc
 from skerry.table.indexes.definitions import PIECES_PROPERTY
 from skerry.table.predicate import ALWAYS_FALSE, Predicate, columns_of, conjuncts_of, parse
@@ -99,9 +100,7 @@ class Scan(TableScan):
         if columns is not None:
             columns, self._values = select_values(self._known_columns, columns)
         self._stored_columns = self._table_schema if columns is None else select_columns(self._known_columns, columns)
-        self._schema = self._stored_columns
-        for value in self._values:
-            self._schema = self._schema.insert(value.place, pa.field(value.name, value.column.type))
+        self._schema = schema_with(self._stored_columns, self._values)
 
     def __repr__(self) -> str:
         limit = "" if self._limit is None else f", limit={self._limit}"

@@ -30,6 +30,7 @@ from skerry.table.files.evolution import FileNames, top_level
 from skerry.table.files.row_access import listed_rows
 from skerry.table.files.stored_file import Part, StoredFile, check_row_count, reading
 from skerry.table.files.stored_files import open_stored
+from skerry.table.files.variant_paths import paths_of
 from skerry.table.predicate import Column, FieldMetrics
 from skerry.table.rows.metadata_columns import LAST_UPDATED_SEQUENCE_NUMBER
 from skerry.table.rows.metadata_columns import ROW_ID as ROW_ID_COLUMN
@@ -161,6 +162,9 @@ class DataFile:
                 steps.append((None, None, field))
                 continue
             type_ = stored.field(index).type
+            if paths_of(field) is not None:  # values are taken from it as it is
+                steps.append((index, _as_it_is, field.with_type(type_)))
+                continue
             if number in _SYSTEM_IDS or number in _LINEAGE_IDS:
                 convert: Callable[[pa.Array], pa.Array] = _to_type(field.type)
             else:
@@ -178,11 +182,18 @@ class DataFile:
                 arrays.append(convert(pa.nulls(batch.num_rows) if index is None else batch.column(index)))
             except pa.ArrowException as error:
                 raise SchemaError(f"column {field.name!r} holds a value that does not fit its type: {error}") from error
-        return pa.RecordBatch.from_arrays(arrays, schema=self.schema) if arrays else _without_columns(batch.num_rows)
+        if not arrays:
+            return _without_columns(batch.num_rows)
+        schema = pa.schema([field for _, _, field in steps], metadata=self.schema.metadata)
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 _SYSTEM_IDS: Final = (_KIND_ID, _NUMBER_ID)
 _LINEAGE_IDS: Final = (ROW_ID_COLUMN, LAST_UPDATED_SEQUENCE_NUMBER)
+
+
+def _as_it_is(array: pa.Array) -> pa.Array:
+    return array
 
 
 def _to_type(type_: pa.DataType) -> Callable[[pa.Array], pa.Array]:

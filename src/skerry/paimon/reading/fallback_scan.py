@@ -44,22 +44,19 @@ class FallbackScan(PaimonScan):
         self._fallback = fallback
         super().__init__(state, **how)
 
-    def reads(self) -> list[tuple[SplitReader, PlannedSplits]]:
-        """See `PaimonScan.reads`."""
-        return list(zip(self.readers(), self._plan().splits.parts, strict=True))
+    def _reads(self) -> list[tuple[SplitReader, PlannedSplits]]:
+        return list(zip(self._readers(), self._plan().splits.parts, strict=True))
 
-    def readers(self) -> Sequence[SplitReader]:
-        """See `PaimonScan.readers`."""
-        return self.row_reader().readers
+    def _readers(self) -> Sequence[SplitReader]:
+        return self._rows().readers
 
     @property
     def version(self) -> str:
         """See `PaimonScan.version`."""
         return f"{super().version} {self._fallback.branch} {self._fallback.version}"
 
-    def row_reader(self) -> BranchReader:
-        """See `PaimonScan.row_reader`."""
-        return BranchReader((self.own_reader(), self._reader(self._fallback)))
+    def _rows(self) -> BranchReader:
+        return BranchReader((self._reader(self._state), self._reader(self._fallback)))
 
     def _plan(self) -> PlanUnion:
         own = self._plan_of(self._state, list_partitions=True)

@@ -30,6 +30,7 @@ from skerry.paimon.reading.pieces import OpenRun, OpenSection, Piece, PieceOpene
 from skerry.paimon.reading.stitched_files import StitchedFile
 from skerry.storage import is_local
 from skerry.table.files.evolution import plan_conversion, prune, top_level
+from skerry.table.files.variant_paths import PathValue, only_paths, with_values
 from skerry.table.predicate import (
     ALWAYS_TRUE,
     Predicate,
@@ -73,6 +74,7 @@ class SplitReader:
         predicate: Which rows.
         threads: How many pieces are read in parallel.
         memory_bytes: Approximate memory limit for what is read and merged in parallel.
+        values: Values inside of variants that `batches` returns besides.
     """
 
     state: PaimonState
@@ -80,6 +82,7 @@ class SplitReader:
     predicate: Predicate = ALWAYS_TRUE
     threads: int = 1
     memory_bytes: int = _BUDGET_BYTES
+    values: tuple[PathValue, ...] = ()
 
     def batches(self, splits: Iterable[Split], *, limit: int | None = None) -> Iterator[pa.RecordBatch]:
         """Read splits in order.
@@ -89,7 +92,7 @@ class SplitReader:
             limit: Maximum number of rows.
 
         Yields:
-            Batches of `columns` with at least one row, in the order of splits, sections, and the rows in them.
+            Batches of `columns` and `values` with at least one row, in the order of splits, sections, and their rows.
 
         Raises:
             FormatError: A file is corrupt, or does not match the metadata.
@@ -189,6 +192,7 @@ class SplitReader:
         table = self.state.arrow_schema
         delivered = {number for field in self.columns for number in _leaf_ids(field)}
         tested = {column.field_id for column in columns_of(self.predicate)}
+        tested |= {value.column.field_id for value in self.values}
         return prune(table, delivered | tested)
 
     @cached_property
@@ -241,7 +245,8 @@ class SplitReader:
         """Pieces that may have matching rows, only as many as are certain to fill the limit."""
         system = () if not self._has_keys else SYSTEM_COLUMNS if with_numbers else (KIND,)
         lineage = [field for number, field in _LINEAGE.items() if number in self._metadata_ids]
-        raw_columns = pa.schema([*self._tested, *system, *lineage])
+        tested = only_paths(self._tested, self.columns, self.predicate, [value.column for value in self.values])
+        raw_columns = pa.schema([*tested, *system, *lineage])
         opener = PieceOpener(self.state, self.predicate, raw_columns, pa.schema([*self.merge_columns, *SYSTEM_COLUMNS]))
         certain = 0
         for found in pool.in_order(opener.open, units_of(splits)):
@@ -252,7 +257,7 @@ class SplitReader:
                     return
 
     def __getstate__(self) -> dict[str, Any]:
-        kept = {field: self.__dict__[field] for field in ("columns", "predicate", "threads", "memory_bytes")}
+        kept = {field: self.__dict__[field] for field in ("columns", "predicate", "threads", "memory_bytes", "values")}
         return {"state": self.state.for_reading(), **kept}
 
     # ---- raw parts ----
@@ -353,7 +358,7 @@ class SplitReader:
         rows = 0
         for batch in self._rows(piece, _BATCH_ROWS if limit is None else min(limit, _BATCH_ROWS)):
             rows += batch.num_rows
-            delivered = [plan_conversion(batch.schema, self.columns)(batch)]
+            delivered = [with_values(plan_conversion(batch.schema, self.columns)(batch), batch, self.values)]
             del batch
             yield delivered.pop()
             if limit is not None and rows >= limit:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
+from skerry.errors import UnsupportedError
 from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.metadata.validation import check_readable
 from skerry.paimon.planning.plan import ScanPlanner
@@ -17,9 +18,10 @@ from skerry.paimon.reading.pieces import on_positions
 from skerry.paimon.reading.rows import SplitReader
 from skerry.table.arguments import Condition
 from skerry.table.explanation import Explanation
+from skerry.table.files.variant_paths import PathValue, schema_with
 from skerry.table.predicate import Predicate, conjuncts_of, parse
 from skerry.table.rows.metadata_columns import LINEAGE_COLUMNS, METADATA_COLUMNS
-from skerry.table.selection import checked_limit, select_columns
+from skerry.table.selection import checked_limit, select_columns, select_values
 from skerry.table.table_scan import TableScan
 from skerry.table.work.read_ahead import default_threads
 
@@ -37,7 +39,8 @@ class PaimonScan(TableScan):
 
     Args:
         state: The table, with the snapshot to read and the schema to read it with; a scan without a snapshot is empty.
-        columns: Dotted names, in the order of the result; all columns if None.
+        columns: Dotted names, or `variant_get(column, '$.path', 'type') AS name`, in the order of the result; all
+            columns if None.
         where: SQL text, a PyArrow expression, or a predicate.
         limit: Maximum number of rows.
         threads: How many files are planned and read in parallel; by default one per core.
@@ -70,7 +73,11 @@ class PaimonScan(TableScan):
         self._highest_level = highest_level
         known = self._known_columns()
         self._predicate = parse(where, known)
-        self._schema = state.arrow_schema if columns is None else select_columns(known, columns)
+        self._values: tuple[PathValue, ...] = ()
+        if columns is not None:
+            columns, self._values = select_values(known, columns)
+        self._stored_columns = state.arrow_schema if columns is None else select_columns(known, columns)
+        self._schema = schema_with(self._stored_columns, self._values)
 
     def __repr__(self) -> str:
         limit = "" if self._limit is None else f", limit={self._limit}"
@@ -123,11 +130,19 @@ class PaimonScan(TableScan):
 
     def reads(self) -> list[tuple[SplitReader, PlannedSplits]]:
         """The splits of `plan`, for each branch that is read, with their reader."""
-        return list(zip(self.readers(), [self._plan_of(self._state).splits], strict=True))
+        self._refuse_values()
+        return self._reads()
+
+    def _reads(self) -> list[tuple[SplitReader, PlannedSplits]]:
+        return list(zip(self._readers(), [self._plan_of(self._state).splits], strict=True))
 
     def readers(self) -> Sequence[SplitReader]:
         """The reader of each branch that is read."""
-        return [self.own_reader()]
+        self._refuse_values()
+        return self._readers()
+
+    def _readers(self) -> Sequence[SplitReader]:
+        return [self._reader(self._state)]
 
     @property
     def file_count(self) -> int:
@@ -141,7 +156,7 @@ class PaimonScan(TableScan):
             SkerryError: As `plan`.
         """
         certain = possible = 0
-        for reader, splits in self.reads():
+        for reader, splits in self._reads():
             possible += splits.files.candidate_count
             if not on_positions(self._predicate):
                 certain += splits.certain_rows(keyed=bool(reader.state.schema.primary_keys))
@@ -188,24 +203,37 @@ class PaimonScan(TableScan):
             SchemaError: A file's columns do not match its schema.
             UnsupportedError: A file is in another format than Parquet, ORC and Avro, or uses an unsupported feature.
         """
-        batches = self.row_reader().batches(self._plan().splits, limit=self._limit)
+        batches = self._rows().batches(self._plan().splits, limit=self._limit)
         return pa.RecordBatchReader.from_batches(self._schema, batches)
 
     def count(self) -> int:
         """Count the rows; files are opened only if metadata does not determine their number."""
-        count = self.row_reader().count(self._plan().splits)
+        count = self._rows().count(self._plan().splits)
         return count if self._limit is None else min(count, self._limit)
 
     def row_reader(self) -> SplitReader | BranchReader:
-        """A reader of the rows of splits; picklable, so that tasks elsewhere can read their share."""
-        return self.own_reader()
+        """A reader of the rows of splits; picklable, so that tasks elsewhere can read their share.
+
+        Raises:
+            UnsupportedError: The scan has values inside of variants; so do all that return readers.
+        """
+        self._refuse_values()
+        return self._rows()
+
+    def _rows(self) -> SplitReader | BranchReader:
+        return self._reader(self._state)
 
     def own_reader(self) -> SplitReader:
         """A reader of the rows of splits of the scanned branch."""
+        self._refuse_values()
         return self._reader(self._state)
 
+    def _refuse_values(self) -> None:
+        if self._values:
+            raise UnsupportedError("values inside of variants are not read by tasks; read the column of variants")
+
     def _reader(self, state: PaimonState) -> SplitReader:
-        reader = SplitReader(state, self._schema, self._predicate, self._threads)
+        reader = SplitReader(state, self._stored_columns, self._predicate, self._threads, values=self._values)
         return reader if self._memory_bytes is None else replace(reader, memory_bytes=self._memory_bytes)
 
     def _known_columns(self) -> pa.Schema:

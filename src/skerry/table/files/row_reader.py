@@ -26,9 +26,8 @@ from skerry.table.files.row_deletes_keys import KeyDeletes
 from skerry.table.files.scan_task import FileScanTask
 from skerry.table.files.stored_file import Part, StoredFile, check_row_count, reading
 from skerry.table.files.stored_files import open_stored
-from skerry.table.files.variant_paths import only_paths
+from skerry.table.files.variant_paths import PathValue, only_paths, with_values
 from skerry.table.predicate import ALWAYS_TRUE, Column, FieldMetrics, Predicate, Verdict, evaluate, row_mask
-from skerry.table.predicate.arrow import values_of
 from skerry.table.rows.metadata_columns import (
     DELETED,
     FILE,
@@ -41,7 +40,7 @@ from skerry.table.rows.metadata_columns import (
 )
 from skerry.table.work.read_ahead import WorkPool, read_ahead, scan_pool
 
-__all__ = ["PathValue", "RowReader"]
+__all__ = ["RowReader"]
 
 _BATCH_ROWS = 1 << 17
 # Limit on decoded parts that wait for the consumer, by their uncompressed size in the file.
@@ -108,21 +107,6 @@ class _Work:
         """How many rows it yields; None if that is only known after reading."""
         is_known = self.matches_all and not self.opened.keys and self.rows is None
         return self.part.row_count - len(self.deleted) if is_known else None
-
-
-@dataclass(frozen=True, slots=True)
-class PathValue:
-    """A value inside of variants as a column of the result.
-
-    Args:
-        name: The name of the column.
-        column: Where the value is, and its type.
-        place: The place of the column in the result.
-    """
-
-    name: str
-    column: Column
-    place: int
 
 
 @dataclass(frozen=True)
@@ -305,7 +289,7 @@ class RowReader:
         rows = 0
         deliver = plan_conversion(work.opened.columns, self.schema)
         for batch in self._wanted(work, _BATCH_ROWS if limit is None else min(limit, _BATCH_ROWS)):
-            batches.append(_with_values(deliver(batch), batch, self.values))
+            batches.append(with_values(deliver(batch), batch, self.values))
             rows += batch.num_rows
             if limit is not None and rows >= limit:
                 break
@@ -364,16 +348,6 @@ class RowReader:
             name = "_last_updated_sequence_number"
             batch = _with_column(batch, name, LAST_UPDATED_SEQUENCE_NUMBER, inherited)
         return batch
-
-
-def _with_values(batch: pa.RecordBatch, source: pa.RecordBatch, values: Iterable[PathValue]) -> pa.RecordBatch:
-    if not values:
-        return batch
-    fields, arrays = list(batch.schema), list(batch.columns)
-    for value in values:
-        fields.insert(value.place, pa.field(value.name, value.column.type))
-        arrays.insert(value.place, values_of(value.column, source))
-    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields, metadata=batch.schema.metadata))
 
 
 def _constants(task: FileScanTask) -> dict[int, Any]:

@@ -6,19 +6,36 @@ Spec: Parquet spec, VariantShredding.md, Objects: a reader need not read `value`
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
 
 from skerry.table.predicate import Column, Predicate, columns_of
+from skerry.table.predicate.arrow import values_of
 from skerry.table.rows.schema import FIELD_ID_KEY
 from skerry.variant import is_variant
 from skerry.variant.paths import Path
 
-__all__ = ["count_columns", "only_paths", "paths_of", "positions_of"]
+__all__ = ["PathValue", "count_columns", "only_paths", "paths_of", "positions_of", "schema_with", "with_values"]
 
 _PATHS_KEY: Final = b"skerry:variant-paths"
+
+
+@dataclass(frozen=True, slots=True)
+class PathValue:
+    """A value inside of variants as a column of the result.
+
+    Args:
+        name: The name of the column.
+        column: Where the value is, and its type.
+        place: The place of the column in the result.
+    """
+
+    name: str
+    column: Column
+    place: int
 
 
 def only_paths(
@@ -122,3 +139,26 @@ def count_columns(type_: pa.DataType) -> int:
     if pa.types.is_map(type_):
         return count_columns(type_.key_type) + count_columns(type_.item_type)
     return count_columns(type_.value_type) if pa.types.is_list(type_) or pa.types.is_large_list(type_) else 1
+
+
+def schema_with(columns: pa.Schema, values: Iterable[PathValue]) -> pa.Schema:
+    """Insert the columns of values into the others of a result."""
+    for value in values:
+        columns = columns.insert(value.place, pa.field(value.name, value.column.type))
+    return columns
+
+
+def with_values(batch: pa.RecordBatch, source: pa.RecordBatch, values: Iterable[PathValue]) -> pa.RecordBatch:
+    """Insert values into a batch at their places.
+
+    Args:
+        batch: The other columns of the result.
+        source: The same rows with the columns of variants.
+        values: The values.
+    """
+    if not values:
+        return batch
+    arrays = list(batch.columns)
+    for value in values:
+        arrays.insert(value.place, values_of(value.column, source))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema_with(batch.schema, values))
