@@ -50,6 +50,15 @@ def test_partitions_that_are_asked_often_are_kept(tmp_path: Path, monkeypatch: p
     assert resident_buckets._memory.used < used
 
 
+def test_memory_is_given_back_by_a_thread_that_holds_the_lock() -> None:
+    """The collector may run, and an owner end, while the thread counts."""
+    memory = resident_buckets._Memory()
+    assert memory.take(100)
+    with memory._lock:
+        memory.free(60)
+    assert memory.used == 40
+
+
 @given(st.lists(st.tuples(st.integers(0, 2**64 - 1) | st.integers(0, 9), st.integers(0, 20)), max_size=60), st.data())
 def test_resident_buckets_find_what_was_put_in(pairs: list[tuple[int, int]], data: st.DataObject) -> None:
     keys = np.array([key for key, _ in pairs], np.uint64)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 import weakref
+from collections import deque
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -25,15 +26,39 @@ _Integers = npt.NDArray[np.int64]
 
 
 class _Memory:
-    """How much is kept."""
+    """How much is kept.
+
+    What is given back is only noted: an object ends wherever the collector runs, which may be in a thread that holds
+    the lock.
+    """
 
     def __init__(self) -> None:
-        self.used = 0
-        self.lock = threading.Lock()
+        self._used = 0
+        self._freed: deque[int] = deque()
+        self._lock = threading.Lock()
+
+    def take(self, size: int) -> bool:
+        """Take memory; false if there is not so much left."""
+        with self._lock:
+            if self._settled() + size > _CAPACITY:
+                return False
+            self._used += size
+        return True
 
     def free(self, size: int) -> None:
-        with self.lock:
-            self.used -= size
+        """Give memory back; takes no lock."""
+        self._freed.append(size)
+
+    @property
+    def used(self) -> int:
+        """Bytes that are kept."""
+        with self._lock:
+            return self._settled()
+
+    def _settled(self) -> int:
+        while self._freed:
+            self._used -= self._freed.popleft()
+        return self._used
 
 
 _memory: Final = _Memory()
@@ -46,10 +71,8 @@ def reserve_memory(owner: object, size: int) -> bool:
         owner: What keeps the memory.
         size: Bytes.
     """
-    with _memory.lock:
-        if _memory.used + size > _CAPACITY:
-            return False
-        _memory.used += size
+    if not _memory.take(size):
+        return False
     weakref.finalize(owner, _memory.free, size)
     return True
 
