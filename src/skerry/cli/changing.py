@@ -29,13 +29,16 @@ if TYPE_CHECKING:
 __all__ = ["append", "delete", "update", "upsert"]
 
 
-@click.command()
-@table_argument
-@click.argument(
+_source_argument = click.argument(
     "source",
     type=click.Path(exists=True, path_type=Path),
     help="A file or folder of Parquet, ORC, Arrow, CSV or JSON lines, by extension.",
 )
+
+
+@click.command()
+@table_argument
+@_source_argument
 @click.option("--create", is_flag=True, help="Create the table, with the columns of the source, if it does not exist.")
 @click.option("--evolve", is_flag=True, help="Add columns that the table lacks.")
 @ref_option
@@ -122,11 +125,7 @@ def delete(
 
 @click.command()
 @table_argument
-@click.argument(
-    "source",
-    type=click.Path(exists=True, path_type=Path),
-    help="A file or folder of Parquet, ORC, Arrow, CSV or JSON lines, by extension.",
-)
+@_source_argument
 @click.option("--on", multiple=True, required=True, metavar="COLUMN,COLUMN", help="The key columns.")
 @click.option("--blind", is_flag=True, help="Do not read the table: delete keys whether they exist or not.")
 @ref_option

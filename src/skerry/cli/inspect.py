@@ -12,6 +12,7 @@ from skerry.cli.display import is_terminal, print_json, to_json
 from skerry.cli.options import (
     columns_option,
     complete_path,
+    file_properties_option,
     json_option,
     key_values,
     open_table,
@@ -50,14 +51,7 @@ _TABLE: Final = re.compile(r"[^/.]+(\.[^/.]+)+")
 @click.option("--snapshot", type=int, help="Of this snapshot.")
 @click.option("--ref", help="Of the tip of this branch or tag.")
 @warehouse_option
-@click.option(
-    "--property",
-    "-p",
-    "properties",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="A catalog property, or a storage option of a file, such as s3.endpoint=…; repeatable.",
-)
+@file_properties_option
 @json_option
 def inspect(
     what: str,
@@ -137,14 +131,7 @@ def _value(value: Any) -> str:
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="The port; a free one if 0.")
 @click.option("--open/--no-open", "opens", default=True, help="Open a browser.")
 @warehouse_option
-@click.option(
-    "--property",
-    "-p",
-    "properties",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="A catalog property, or a storage option of a file, such as s3.endpoint=…; repeatable.",
-)
+@file_properties_option
 def serve(target: str | None, port: int, opens: bool, warehouse: str, properties: tuple[str, ...]) -> None:
     """Show tables and files in a browser: a local page that changes nothing.
 

@@ -141,14 +141,21 @@ warehouse_option = click.option(
     shell_complete=complete_path,
     help="The catalog: a folder, a name in PyIceberg's configuration, or a URI (rest+https://…, postgresql://…).",
 )
-properties_option = click.option(
-    "--property",
-    "-p",
-    "properties",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="A property of the catalog, such as s3.endpoint=…; repeatable.",
-)
+
+
+def _properties_option(what: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    return click.option(
+        "--property",
+        "-p",
+        "properties",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help=f"{what}, such as s3.endpoint=…; repeatable.",
+    )
+
+
+properties_option = _properties_option("A property of the catalog")
+file_properties_option = _properties_option("A catalog property, or a storage option of a file")
 columns_option = click.option(
     "--columns", "-c", multiple=True, metavar="NAME,NAME", help="Only these columns; a.b is a field of a struct."
 )

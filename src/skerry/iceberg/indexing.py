@@ -56,7 +56,7 @@ def commit_with_indexes(
             return commit(operation)
         indexes = register(table, built, files)
         committed = commit(WithIndexes(operation, indexes))
-        if indexes.piece not in piece_names(committed.properties):
+        if indexes.piece.name not in piece_names(committed.properties):
             files.remove()  # there was nothing to commit
         return committed
 
@@ -94,4 +94,4 @@ def index_tasks(
 def register(table: IndexedTable, built: Sequence[IndexedFile], files: OwnedFiles) -> RegisteredIndexes:
     """Write a piece of the registry; see `skerry.table.indexes.publishing.write_piece`."""
     written = write_piece(table, built, new_index_name(".json"), files)
-    return RegisteredIndexes(written.name, written.files, written.replaced)
+    return RegisteredIndexes(written)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -12,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from skerry.catalog import connect, open_table
 from skerry.errors import NotFoundError
 from skerry.storage import Storage, absolute, is_local, is_within, local_path, name
+from skerry.table.work.remembered import Remembered
 
 if TYPE_CHECKING:
     from skerry.catalog import Catalog
@@ -41,8 +40,7 @@ class Source:
     catalog: Catalog | None = None
     only: Table | None = None
     file: tuple[Storage, str] | None = None
-    _remembered: OrderedDict[tuple[Any, ...], Any] = field(default_factory=OrderedDict)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _remembered: dict[str, Remembered[tuple[Any, ...], tuple[Any]]] = field(default_factory=dict)
 
     def names(self) -> list[str]:
         """The names of the tables, in alphabetical order."""
@@ -79,17 +77,10 @@ class Source:
 
     def remember(self, key: tuple[Any, ...], make: Callable[[], Value]) -> Value:
         """What was made for a key before, or is made now; a key is a kind of value, and a table's state."""
-        with self._lock:
-            if key in self._remembered:
-                self._remembered.move_to_end(key)
-                return self._remembered[key]
-        value = make()
-        with self._lock:
-            self._remembered[key] = value
-            alike = [known for known in self._remembered if known[0] == key[0]]
-            for oldest in alike[: -_REMEMBERED.get(key[0], _REMEMBERED_OTHERS)]:
-                del self._remembered[oldest]
-        return value
+        kind = key[0]
+        alike = self._remembered.setdefault(kind, Remembered(_REMEMBERED.get(kind, _REMEMBERED_OTHERS)))
+        known = alike.find(key)  # in a tuple, since a value may be None
+        return known[0] if known is not None else alike.keep(key, (make(),))[0]
 
 
 def open_source(target: str, properties: dict[str, str]) -> Source:

@@ -9,6 +9,7 @@ from skerry.iceberg.metadata.table_updates import SetPropertiesUpdate
 from skerry.iceberg.operations.change import MetadataChange, SnapshotChange
 from skerry.table.commit import Operation
 from skerry.table.indexes.definitions import PIECES_PROPERTY
+from skerry.table.indexes.publishing import WrittenPiece
 from skerry.table.indexes.registry import piece_names
 
 __all__ = ["RegisteredIndexes", "WithIndexes"]
@@ -19,23 +20,20 @@ class RegisteredIndexes:
     """Enter a piece of the index registry.
 
     Args:
-        piece: Its name.
-        files: Locations of the piece and of the indexes that were built for it.
-        replaced: Names of the pieces that it contains.
+        piece: The piece, as it was written.
     """
 
-    piece: str
-    files: tuple[str, ...]
-    replaced: frozenset[str] = frozenset()
+    piece: WrittenPiece
 
     def update(self, base: TableState) -> SetPropertiesUpdate:
         """The update of the table's properties: pieces that others have entered meanwhile stay."""
-        names = [name for name in piece_names(base.properties) if name not in self.replaced and name != self.piece]
-        return SetPropertiesUpdate(updates={PIECES_PROPERTY: ",".join([*names, self.piece])})
+        gone = {*self.piece.replaced, self.piece.name}
+        names = [name for name in piece_names(base.properties) if name not in gone]
+        return SetPropertiesUpdate(updates={PIECES_PROPERTY: ",".join([*names, self.piece.name])})
 
     def apply(self, base: TableState) -> MetadataChange | None:
         """Decide the change."""
-        return MetadataChange((self.update(base),), files=self.files)
+        return MetadataChange((self.update(base),), files=self.piece.files)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,4 +54,4 @@ class WithIndexes:
         if change is None:
             return None
         updates = (*change.updates, self.indexes.update(base))
-        return replace(change, updates=updates, files=(*change.files, *self.indexes.files))
+        return replace(change, updates=updates, files=(*change.files, *self.indexes.piece.files))

@@ -181,38 +181,27 @@ def _funnel(found: PlanPage) -> Html:
             element("li", element("span", f"−{number:,}", class_="n"), element("span", reason))
             for reason, number in step.dropped
         ]
-        steps.append(
-            element(
-                "li",
-                element("span", step.name, class_="step"),
-                _bar(share, f"{step.kept:,} of {step.total:,} kept"),
-                element("span", f"{step.kept:,} of {step.total:,}", class_="n"),
-                element("span", rows, class_="dim"),
-                element("ul", reasons, class_="reasons") if reasons else None,
-            )
-        )
+        more = element("ul", reasons, class_="reasons") if reasons else None
+        steps.append(_step(step.name, share, f"{step.kept:,} of {step.total:,}", rows, more))
     share = found.size_bytes / found.total_bytes if found.total_bytes else 0.0
-    steps.append(
-        element(
-            "li",
-            element("span", "bytes to read", class_="step"),
-            _bar(share, f"{size(found.size_bytes)} of {size(found.total_bytes)}"),
-            element("span", f"{size(found.size_bytes)} of {size(found.total_bytes)}", class_="n"),
-            element("span", percent(share), class_="dim"),
-        )
-    )
+    kept = f"{size(found.size_bytes)} of {size(found.total_bytes)}"
+    steps.append(_step("bytes to read", share, kept, percent(share)))
     if found.rows is not None:
         share = found.rows / found.total_rows if found.total_rows else 0.0
-        steps.append(
-            element(
-                "li",
-                element("span", "rows that match", class_="step"),
-                _bar(share, f"{found.rows:,} of {found.total_rows:,}"),
-                element("span", f"{found.rows:,} of {found.total_rows:,}", class_="n"),
-                element("span", percent(share), class_="dim"),
-            )
-        )
+        steps.append(_step("rows that match", share, f"{found.rows:,} of {found.total_rows:,}", percent(share)))
     return element("section", element("h2", "Funnel"), element("ol", steps, class_="funnel"))
+
+
+def _step(name: str, share: float, kept: str, rest: str, more: Html | None = None) -> Html:
+    """A line of the funnel: the share that is kept as a bar, and in words."""
+    return element(
+        "li",
+        element("span", name, class_="step"),
+        _bar(share, kept),
+        element("span", kept, class_="n"),
+        element("span", rest, class_="dim"),
+        more,
+    )
 
 
 def _bar(share: float, title: str) -> Html:
