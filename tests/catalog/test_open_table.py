@@ -184,11 +184,14 @@ def test_of_two_files_that_may_be_the_newest_none_is_chosen(tmp_path):
     table = make(tmp_path)
     table.append(ROWS)
     storage, newest = Storage(), table.metadata_location
-    rival = newest[: -len("0.metadata.json")] + ("1" if newest[-15] == "0" else "0") + ".metadata.json"
-    storage.write(rival, storage.read(newest))
-    with pytest.raises(
-        FormatError, match="may each be the newest metadata file: open the one that the table's catalog"
-    ):
+    beginning, end = newest[: -len("0.metadata.json")], ".metadata.json"
+    rivals = [beginning + digit + end for digit in "01234" if beginning + digit + end != newest]
+    storage.write(rivals[0], storage.read(newest))
+    with pytest.raises(FormatError, match="may each be the newest metadata file: only the table's catalog knows which"):
+        skerry.open_table(table.location)
+    for rival in rivals[1:4]:
+        storage.write(rival, storage.read(newest))
+    with pytest.raises(FormatError, match=" and 2 others may each be the newest metadata file"):
         skerry.open_table(table.location)
     assert skerry.open_table(newest).scan().count() == 100
 

@@ -22,6 +22,7 @@ _HINT: Final = "version-hint.text"
 _END: Final = r"(?:\.\w{1,8})?\.metadata\.json(?:\.\w{1,8})?"
 _OWN_VERSION: Final = re.compile(rf"v(\d{{1,18}}){_END}")
 _CATALOG_VERSION: Final = re.compile(rf"(\d{{1,18}})-[0-9a-fA-F-]{{36}}{_END}")
+_SHOWN: Final = 3
 _ANY: Final = re.compile(rf".+{_END}")
 
 
@@ -51,9 +52,11 @@ def newest_metadata_file(storage: Storage, folder: str) -> str | None:
         hinted = _hinted(storage, join(inside, _HINT), names)
         newest = [hinted] if hinted is not None else own or cataloged
     if len(newest) > 1:
+        shown = " and ".join(sorted(newest)[:_SHOWN])
+        more = f" and {len(newest) - _SHOWN} others" if len(newest) > _SHOWN else ""
         raise FormatError(
-            f"{' and '.join(sorted(newest))} may each be the newest metadata file: open the one that the table's "
-            "catalog names",
+            f"{shown}{more} may each be the newest metadata file: only the table's catalog knows which (Nessie numbers "
+            "all of them 00000); connect to it, or open the file that it names",
             location=inside,
             rule="Iceberg spec, Metastore Tables",
         )

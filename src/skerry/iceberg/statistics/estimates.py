@@ -39,9 +39,10 @@ def of_snapshot(
             estimates[field_id] = replace(estimates[field_id], sketch=None)
     if len(fresh) == len(columns):
         return estimates
-    from skerry.iceberg.statistics.samples import sample_of  # not needed where every count is published
+    from skerry.iceberg.statistics.samples import published_sample  # not needed where every count is published
+    from skerry.table.statistics.table_sample import TableSample
 
-    sample = sample_of(state, snapshot)
+    sample = published_sample(state, snapshot) or TableSample()
     covered_rows = sum(group.row_count for group in sample.groups.groups)
     for leaf in columns:
         field_id, blob = leaf.field_id, found.get(leaf.field_id)

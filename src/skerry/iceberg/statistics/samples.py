@@ -38,6 +38,7 @@ __all__ = [
     "deletes_of",
     "live_deletes",
     "live_files",
+    "published_sample",
     "read_pieces",
     "read_sample",
     "sample_of",
@@ -87,6 +88,11 @@ def sample_of(state: TableState, snapshot: Snapshot | None) -> TableSample:
     """
     if snapshot is None:
         return TableSample()
+    return published_sample(state, snapshot) or TableSample(missing_files=len(live_files(state, snapshot)))
+
+
+def published_sample(state: TableState, snapshot: Snapshot) -> TableSample | None:
+    """As `sample_of`; None if there are no samples, which is known without the snapshot's manifests."""
     own = read_sample(state, snapshot)
     if own is not None:
         return own
@@ -94,7 +100,7 @@ def sample_of(state: TableState, snapshot: Snapshot | None) -> TableSample:
         found = read_sample(state, ancestor)
         if found is not None:
             return found.with_missing(live_deletes(state, snapshot))
-    return TableSample(missing_files=len(live_files(state, snapshot)))
+    return None
 
 
 def live_files(state: TableState, snapshot: Snapshot) -> PlannedFiles:
