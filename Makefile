@@ -16,7 +16,7 @@ SOAK_SECONDS ?= 600
 MUTANTS ?= 20000
 FAST := not spark and not service and not slow
 
-.PHONY: demo test torture torture-faults fuzz bounds soak check lint format types contracts fast slow-tests bench peers lock protobuf clean
+.PHONY: demo test torture torture-faults fuzz bounds soak check lint format types contracts fast slow-tests coverage bench peers lock protobuf clean
 
 demo: $(STAMP)
 	$(BIN)/python -m skerry.spark.demo
@@ -77,6 +77,14 @@ fast: $(STAMP) peers
 # Writes tests/slow_tests.txt again: the tests that take long, which the check leaves out.
 slow-tests: $(STAMP) peers
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not spark and not service" --list-slow
+
+# Lines that the check's tests do not reach. coverage.py stays out of the lock: nothing else needs it.
+coverage: $(STAMP) peers
+	$(BIN)/uv pip install --quiet --target .cache/coverage coverage
+	PYTHONPATH=.cache/coverage COVERAGE_FILE=.cache/coverage.data \
+		$(BIN)/python -m coverage run --source src/skerry -m pytest -n0 -m "$(FAST)"
+	PYTHONPATH=.cache/coverage COVERAGE_FILE=.cache/coverage.data \
+		$(BIN)/python -m coverage report --show-missing --skip-covered --sort cover
 
 # The lock names versions and hashes only, so that any index or mirror serves it.
 lock: $(STAMP)
