@@ -58,7 +58,7 @@ class Browser:
     @staticmethod
     def _address(profile: Path) -> str:
         port = profile / "DevToolsActivePort"
-        for _ in range(300):
+        for _ in range(1200):
             if port.exists() and len(lines := port.read_text().splitlines()) == 2:
                 return f"ws://127.0.0.1:{lines[0]}{lines[1]}"
             time.sleep(0.1)
@@ -73,7 +73,7 @@ class Browser:
             message["sessionId"] = self._session
         self._socket.send(json.dumps(message))
         while True:
-            answer = json.loads(self._socket.recv(timeout=30))
+            answer = json.loads(self._socket.recv(timeout=120))
             if answer.get("id") == self._sent:
                 assert "error" not in answer, answer
                 return answer["result"]
@@ -107,9 +107,10 @@ class Browser:
         return result["result"].get("value")
 
     def wait(self, condition: str) -> None:
-        for _ in range(200):
-            if self.evaluate(condition):
-                return
+        for _ in range(2400):
+            with suppress(AssertionError):  # while it goes to another page there is nothing to ask
+                if self.evaluate(condition):
+                    return
             time.sleep(0.05)
         raise AssertionError(f"never true: {condition}")
 
@@ -135,4 +136,4 @@ class Browser:
         self._session = None
         self.call("Browser.close")
         self._open.close()
-        self._process.wait(timeout=20)
+        self._process.wait(timeout=120)

@@ -22,7 +22,7 @@ def served(source):
     thread.start()
     yield address
     server.should_exit = True
-    thread.join(timeout=20)
+    thread.join(timeout=120)
     assert not thread.is_alive()
 
 
