@@ -57,6 +57,8 @@ class Operation:
         in_steps: Whether it commits more than once: what is there after a failure may lie between before and after, but
             for the rows.
         forgets_files: Whether a failure may leave files that no table reaches, so that nothing can remove them.
+        more_pieces: How many more pieces of a registry that is listed there may be after a failure: one that names the
+            lost file beside those before it is larger, so that the next need not take it in.
     """
 
     name: str
@@ -66,6 +68,7 @@ class Operation:
     repeats: bool = False
     in_steps: bool = False
     forgets_files: bool = False
+    more_pieces: int = 0
 
     @property
     def format(self) -> str:
@@ -399,6 +402,7 @@ def _operations() -> list[Operation]:
             "paimon",
             _prepared("paimon", None, **{"skerry.index.id": "hash"}),
             _on_table(lambda table: table.append(rows(20, 25))),
+            more_pieces=1,
         ),
         *_both("append", lambda table: table.append(rows(20, 30))),
         *_both("append-batch", lambda table: table.append(rows(20, 30), stream="s", batch=1), repeats=True),
@@ -498,7 +502,14 @@ def _operations() -> list[Operation]:
             _prepared("paimon"),
             _on_table(lambda table: table.compact(sort_by=["s desc"])),
         ),
-        Operation("place-waiting", "paimon", _waiting, _on_table(lambda table: table.compact()), repeats=True),
+        Operation(
+            "place-waiting",
+            "paimon",
+            _waiting,
+            _on_table(lambda table: table.compact()),
+            repeats=True,
+            in_steps=True,  # rows are placed by a commit of their own
+        ),
         Operation(
             "append-across-partitions",
             "paimon",
