@@ -10,9 +10,12 @@ import sys
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from skerry.table.work.quantities import count, size
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 __all__ = ["Field", "count", "is_terminal", "moment", "print_json", "print_records", "size", "text"]
 
@@ -50,6 +53,7 @@ class Field:
         show: Formats its values for a terminal.
         right: Whether it is right-aligned.
         flexible: Whether its values may wrap in a narrow terminal.
+        spare: Whether it is left out, the last one first, where the terminal is too narrow for all.
         style: Gives the colour of a record's cell; an empty one means no colour.
     """
 
@@ -58,6 +62,7 @@ class Field:
     show: Callable[[Any], str] = text
     right: bool = False
     flexible: bool = False
+    spare: bool = False
     style: Callable[[Record], str] = lambda record: ""
 
 
@@ -127,42 +132,79 @@ def _plain(value: Any) -> str:
 
 
 def _print_table(records: Sequence[Record], fields: Sequence[Field], title: str, note: str) -> None:
-    """Print a table without its empty columns; values are never cut off, even if it is wider than the terminal."""
+    """Print a table without its empty columns, and without spare ones that have no room; values are never cut off."""
     from rich import box
-    from rich.cells import cell_len
     from rich.console import Console
     from rich.table import Table
-    from rich.text import Text
 
     table = Table(box=box.SIMPLE_HEAD, title=title or None, title_justify="left", title_style="bold")
     table.padding = (0, 1, 0, 0)
-    shown = [
-        [Text(field.show(record.get(field.key)), style=field.style(record)) for record in records] for field in fields
-    ]
-    columns = [(field, cells) for field, cells in zip(fields, shown, strict=True) if not records or any(cells)]
-    widest = [max(cell_len(field.title), *(cell.cell_len for cell in cells), 0) for field, cells in columns]
-    least = [
-        cell_len(field.title) if field.flexible else most for (field, _), most in zip(columns, widest, strict=True)
-    ]
+    columns = [column for column in (_column(field, records) for field in fields) if not records or any(column.cells)]
     console = Console(highlight=False)
-    margins = 2 * len(columns) + 1
-    console.width = max(console.width, sum(least) + margins)
-    widths = _widths(least, widest, console.width - margins)
-    for (field, _), width in zip(columns, widths, strict=True):
+    columns, left_out = _fitting(columns, console.width)
+    least = sum(column.least for column in columns) + _margins(columns)
+    console.width = max(console.width, least)
+    for column, width in zip(columns, _widths(columns, console.width - _margins(columns)), strict=True):
+        field = column.field
         justify: Literal["left", "right"] = "right" if field.right else "left"
         table.add_column(field.title, justify=justify, width=width, overflow="fold")
-    for row in zip(*(cells for _, cells in columns), strict=True):
+    for row in zip(*(column.cells for column in columns), strict=True):
         table.add_row(*row)
     console.print(table)
+    if left_out:
+        titles = ", ".join(column.field.title for column in left_out)
+        console.print(f"left out for want of room (--json has all): {titles}", style="dim")
     if note:
         console.print(note, style="dim")
 
 
-def _widths(least: Sequence[int], widest: Sequence[int], room: int) -> list[int]:
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """A column of a table that is printed.
+
+    Args:
+        field: What it shows.
+        cells: Its values.
+        least: How wide it must be at least.
+        widest: How wide its widest line is.
+    """
+
+    field: Field
+    cells: tuple[Text, ...]
+    least: int
+    widest: int
+
+
+def _column(field: Field, records: Sequence[Record]) -> _Column:
+    from rich.cells import cell_len
+    from rich.text import Text
+
+    cells = tuple(Text(field.show(record.get(field.key)), style=field.style(record)) for record in records)
+    widest = max(cell_len(field.title), *(cell.cell_len for cell in cells), 0)
+    return _Column(field, cells, cell_len(field.title) if field.flexible else widest, widest)
+
+
+def _margins(columns: Sequence[_Column]) -> int:
+    return 2 * len(columns) + 1
+
+
+def _fitting(columns: Sequence[_Column], room: int) -> tuple[list[_Column], list[_Column]]:
+    """The columns that are printed, and those that are left out for the others to fit."""
+    kept, left_out = list(columns), list[_Column]()
+    for column in reversed(columns):
+        if sum(each.least for each in kept) + _margins(kept) <= room:
+            break
+        if column.field.spare:
+            kept.remove(column)
+            left_out.insert(0, column)
+    return kept, left_out
+
+
+def _widths(columns: Sequence[_Column], room: int) -> list[int]:
     """The widths of columns: what they need at least, and of the rest what they can use, the modest ones first."""
-    widths = list(least)
-    wanting = sorted((most - few, number) for number, (few, most) in enumerate(zip(least, widest, strict=True)))
-    rest = room - sum(least)
+    widths = [column.least for column in columns]
+    wanting = sorted((column.widest - column.least, number) for number, column in enumerate(columns))
+    rest = room - sum(widths)
     for position, (more, number) in enumerate(wanting):
         given = min(more, rest // (len(wanting) - position))
         widths[number] += given
