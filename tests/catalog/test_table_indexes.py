@@ -60,6 +60,10 @@ WHERES = [
     "trace = 't3' OR user = 1",
     "trace = 't100' AND line IS NOT NULL",
     "trace > 't99'",
+    "line LIKE 'GET % took 61 %'",
+    "line LIKE '%disk%' AND trace > 't1'",
+    "starts_with(line, 'Timeout while re')",
+    "contains(line, ' reset by ') AND user = 3",
 ]
 QUERIES = ["reset", "TIMEOUT disk62", '"took 61"', "10.0.0.*", "health NOT 61", "nothing", "reset OR disk*"]
 
@@ -99,6 +103,24 @@ def test_an_index_leaves_the_files_that_have_the_value(table):
     (step,) = (step for step in explained.plan.steps if step.name == "files by index")
     assert (step.total, step.kept, step.total_rows, step.kept_rows) == (2, 1, 120, 1)  # bounds leave two
     assert "files by index" not in str(table.scan(where="line = 'x'").explain())
+
+
+def test_words_of_a_condition_leave_the_rows_that_have_them(table):
+    table.create_index(["line"], kind="text")
+    steps = {}
+    for where in ("line LIKE 'GET % took 61 %'", "contains(line, ' reset by ')", "line LIKE '%took 61%'"):
+        steps[where] = [
+            (step.kept, step.kept_rows)
+            for step in table.scan(where=where).explain().plan.steps
+            if step.name == "files by index"
+        ]
+        assert (
+            table.scan(where=where)
+            .to_arrow()
+            .equals(pa.Table.from_pylist(plain(table, where)).select(SCHEMA.names).cast(SCHEMA))
+        )
+    assert list(steps.values()) == [[(1, 1)], [(3, 45)], [(1, 1)]]
+    assert "files by index" not in str(table.scan(where="line LIKE '%took%'").explain())
 
 
 def test_rows_are_read_page_by_page(tmp_path):

@@ -46,6 +46,9 @@ WHERES = [
     "trace = 't3' OR user = 1",
     "trace = 't100' AND line IS NOT NULL",
     "trace > 't99'",
+    "line LIKE 'GET % took 61 %'",
+    "line LIKE 'new wo%' AND user = 3",
+    "contains(line, ' reset by ')",
 ]
 QUERIES = ["reset", "TIMEOUT disk62", '"took 61"', "10.0.0.*", "health NOT 61", "nothing", "reset OR disk*"]
 
@@ -92,6 +95,9 @@ def _plain(content, where):
         "trace = 't3' OR user = 1": pc.or_(pc.equal(user, 1), pc.equal(trace, "t3")),
         "trace = 't100' AND line IS NOT NULL": pc.and_(pc.equal(trace, "t100"), pc.is_valid(line)),
         "trace > 't99'": pc.greater(trace, "t99"),
+        "line LIKE 'GET % took 61 %'": pc.match_like(line, "GET % took 61 %"),
+        "line LIKE 'new wo%' AND user = 3": pc.and_(pc.match_like(line, "new wo%"), pc.equal(user, 3)),
+        "contains(line, ' reset by ')": pc.match_substring(line, " reset by "),
     }
     return content.filter(masks[where]).to_pylist()
 
@@ -133,6 +139,9 @@ def test_files_and_rows_are_left_out(tmp_path, monkeypatch):
     (step,) = (step for step in table.scan(where="trace = 't61'").explain().plan.steps if step.name == "rows by index")
     assert (step.total, step.kept, step.total_rows, step.kept_rows) == (2, 1, 120, 1)  # bounds leave two
     assert "rows by index" not in str(table.scan(where="line = 'x'").explain())
+    table.create_index(["line"], kind="text")
+    plan = table.scan(where="line LIKE 'GET % took 61 %'").explain().plan
+    assert [(step.kept, step.kept_rows) for step in plan.steps if step.name == "rows by index"] == [(1, 1)]
     opened = set()
     real = Storage.arrow_file
 

@@ -22,17 +22,20 @@ def words(condition, tokenizer=Tokenizer.UNICODE_WORD):
 @pytest.mark.parametrize(
     ("condition", "expected"),
     [
-        ("s LIKE '% time out %'", ("time", "out")),
-        ("s LIKE '%time out%'", ()),
-        ("s LIKE '% time out%'", ("time",)),
-        ("s LIKE 'time out%'", ("time",)),
-        ("s LIKE '%time out'", ("out",)),
-        ("s LIKE '%[error]_code=7;%'", ("error", "7")),
-        ("s = 'time out'", ("time", "out")),
-        ("contains(s, ' a-b ')", ("a", "b")),
-        ("starts_with(s, 'a b')", ("a",)),
-        ("ends_with(s, 'a b')", ("b",)),
-        ("s LIKE '% a %' AND contains(s, ' b ')", ("a", "b")),
+        ("s LIKE '% time out %'", ('"time"', '"out"')),
+        ("s LIKE '%time out%'", ("out*",)),
+        ("s LIKE '% time out%'", ('"time"', "out*")),
+        ("s LIKE 'time out%'", ('"time"', "out*")),
+        ("s LIKE 'pre%'", ("pre*",)),
+        ("s LIKE 'é%'", ()),
+        ("s LIKE '%time out'", ('"out"',)),
+        ("s LIKE '%[error]_code=7;%'", ('"error"', '"7"')),
+        ("s = 'time out'", ('"time"', '"out"')),
+        ("contains(s, ' a-b ')", ('"a"', '"b"')),
+        ("starts_with(s, 'a b')", ('"a"', "b*")),
+        ("ends_with(s, 'a b')", ('"b"',)),
+        ("s LIKE '% a %' AND contains(s, ' b ')", ('"a"', '"b"')),
+        ("s LIKE '% AND %'", ('"AND"',)),
         ("s LIKE '% a %' OR s LIKE '% b %'", ()),
         ("s NOT LIKE '% a %'", ()),
         ("s ILIKE '% a %'", ()),
@@ -46,8 +49,8 @@ def test_words_between_what_surrounds_them_are_required(condition, expected):
 
 
 def test_numbers_may_be_parts_of_an_address():
-    assert words("s LIKE '% from 1 to %'", Tokenizer.UNICODE_LOG) == ("from", "to")
-    assert words("s LIKE '%.1.2 x %'", Tokenizer.UNICODE_LOG) == ("x",)
+    assert words("s LIKE '% from 1 to %'", Tokenizer.UNICODE_LOG) == ('"from"', '"to"')
+    assert words("s LIKE '%.1.2 x %'", Tokenizer.UNICODE_LOG) == ('"x"',)
 
 
 PIECES = st.lists(st.sampled_from(["a", "bc", "7", "1.2.3.4", " ", "-", ".", "é", "_"]), max_size=6).map("".join)
@@ -68,4 +71,6 @@ def test_every_value_that_matches_has_the_words(texts, pattern, tokenizer):
         data = text.encode()
         spans = find_terms(np.frombuffer(data, np.uint8), np.array([0, len(data)], np.int64), tokenizer)
         found = {data[at : at + size].decode() for at, size in zip(spans.starts, spans.lengths, strict=True)}
-        assert not matches or {*words(condition, tokenizer)} <= found, text
+        for word in words(condition, tokenizer) if matches else ():
+            begins = word.removesuffix("*")
+            assert any(term.startswith(begins) for term in found) if begins != word else word.strip('"') in found, text

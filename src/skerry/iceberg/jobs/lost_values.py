@@ -377,7 +377,7 @@ class _Search:
         file = self._files[key] if change is None else change.whole
         gone = None if change is None else change.matches.positions
         if values is not None:
-            rows = self._indexes.rows_of_values(file.data_file, [values])
+            rows = self._indexes.rows(file.data_file, [values])
             if rows is not None and gone is not None:
                 rows = np.setdiff1d(rows, gone, assume_unique=True)
             if rows is not None and not len(rows):

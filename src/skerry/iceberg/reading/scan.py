@@ -218,17 +218,19 @@ class Scan(TableScan):
         plan, location = self._plan(), self._state.metadata.location
         if PIECES_PROPERTY not in self._state.properties or not len(plan.tasks):
             return plan
-        from skerry.table.indexes.conditions import value_conditions
+        from skerry.table.indexes.publishing import wanted_indexes
+        from skerry.table.indexes.words import index_conditions
 
-        conditions = (*value_conditions(conjuncts_of(self._predicate)), *keys)
+        indexes = wanted_indexes(self._state.schema, self._state.properties)
+        conditions = (*index_conditions(conjuncts_of(self._predicate), indexes), *keys)
         if not conditions:
             return plan
         from skerry.iceberg.reading.narrowing import narrow
         from skerry.table.indexes.finding import TableIndexes
         from skerry.table.indexes.registry import piece_names
 
-        indexes = TableIndexes(self._state.storage, location, piece_names(self._state.properties))
-        find = lambda file: indexes.rows_of_values(file, conditions)  # noqa: E731
+        known = TableIndexes(self._state.storage, location, piece_names(self._state.properties))
+        find = lambda file: known.rows(file, conditions)  # noqa: E731
         return narrow(plan, find, self._threads, local=is_local(location))
 
     @property

@@ -79,7 +79,7 @@ class _Search:
 
     def _narrowed(self, task: FileScanTask) -> FileScanTask:
         """The rows of a file that may match, or do."""
-        rows = self.indexes.rows_of_words(task.data_file, self.words.field_id, self.words.tokenizer, self.words.query)
+        rows = self.indexes.rows(task.data_file, [self.words.condition])
         task = replace(task, rows=rows)
         if not self.checks_first or (rows is not None and not len(rows)):
             return task

@@ -18,9 +18,11 @@ from skerry.paimon.planning.deletion_positions import Positions
 from skerry.paimon.planning.entry_columns import same_type
 from skerry.paimon.values.byte_spans import Longs
 from skerry.table.files.data_file import DataFile
-from skerry.table.indexes.conditions import ValueCondition, value_conditions
+from skerry.table.indexes.conditions import IndexCondition
 from skerry.table.indexes.finding import TableIndexes
+from skerry.table.indexes.publishing import wanted_indexes
 from skerry.table.indexes.registry import listed_pieces
+from skerry.table.indexes.words import index_conditions
 from skerry.table.predicate import Predicate
 from skerry.table.work.read_ahead import WorkPool
 
@@ -55,23 +57,24 @@ class IndexLookup:
     pool: WorkPool
 
     @cached_property
-    def conditions(self) -> tuple[ValueCondition, ...]:
+    def conditions(self) -> tuple[IndexCondition, ...]:
         """The conditions with which indexes help."""
         of_partitions = {field.id for field in self.state.schema.partition_fields}
-        return tuple(each for each in value_conditions(self.conjuncts) if each.field_id not in of_partitions)
+        found = index_conditions(self.conjuncts, wanted_indexes(self.state.arrow_schema, self.state.properties))
+        return tuple(each for each in found if each.wanted.field_id not in of_partitions)
 
     @cached_property
-    def on_keys(self) -> tuple[ValueCondition, ...]:
+    def on_keys(self) -> tuple[IndexCondition, ...]:
         """Those that hold for all records of a key or for none."""
         keys = {field.id for field in self.state.schema.key_fields} if self.state.schema.primary_keys else set()
-        return tuple(each for each in self.conditions if each.field_id in keys)
+        return tuple(each for each in self.conditions if each.wanted.field_id in keys)
 
     def rows(
         self,
         entries: pa.RecordBatch,
         chosen: Longs,
         places: tuple[Sequence[str], Longs],
-        conditions: Sequence[ValueCondition],
+        conditions: Sequence[IndexCondition],
     ) -> dict[int, Positions]:
         """The rows of files that may satisfy all conditions, by number of the file, of files that have an index.
 
@@ -93,9 +96,7 @@ class IndexLookup:
             )
         ]
         names = {number: file_columns(self.state.schema, self.state.schema_by_id(number)) for _, number in tasks}
-        found = self.pool.in_order(
-            lambda task: self._indexes.rows_of_values(task[0], conditions, names[task[1]]), tasks
-        )
+        found = self.pool.in_order(lambda task: self._indexes.rows(task[0], conditions, names[task[1]]), tasks)
         return {number: rows for number, rows in zip(chosen.tolist(), found, strict=True) if rows is not None}
 
     @cached_property

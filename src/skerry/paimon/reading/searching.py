@@ -81,7 +81,7 @@ class _Narrowing:
         names = file_columns(self.state.schema, self.state.schema_by_id(file.schema_id))
         described = DataFile(file.location, file.file_format, file.row_count, file.file_size)
         words = self.words
-        rows = self.indexes.rows_of_words(described, words.field_id, words.tokenizer, words.query, names)
+        rows = self.indexes.rows(described, [words.condition], names)
         if rows is None:
             return file
         if file.rows is not None:

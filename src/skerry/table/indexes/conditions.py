@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from skerry.amudai.reading.shard_indexes import SoughtValues
+from skerry.table.indexes.building import WantedIndex
+from skerry.table.indexes.definitions import IndexKind
 from skerry.table.predicate import Column, Comparison, In, Operator, Predicate
 from skerry.table.rows.schema import field_id
 
-__all__ = ["ValueCondition", "key_values", "value_conditions"]
+if TYPE_CHECKING:
+    from skerry.amudai import ShardFile
+
+__all__ = ["IndexCondition", "ValueCondition", "WordCondition", "key_values", "value_conditions"]
 
 _LEAST: Final = 1000
 _ROWS_PER_VALUE: Final = 64
@@ -27,6 +34,20 @@ _PLAIN: Final = (
     pa.types.is_large_binary,
 )
 """Values of other types have another form here than in an index."""
+
+
+class IndexCondition(Protocol):
+    """A condition that rows satisfy only if an index says so."""
+
+    @property
+    def wanted(self) -> WantedIndex:
+        """The index that helps."""
+
+    def is_worth(self, row_count: int) -> bool:
+        """Whether an index of so many rows answers faster than reading them."""
+
+    def rows(self, shard: ShardFile, column: str) -> npt.NDArray[np.int64] | None:
+        """Ask the index of a column: int64[n], ascending; None if it leaves all rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +67,44 @@ class ValueCondition:
     def __post_init__(self) -> None:
         object.__setattr__(self, "sought", SoughtValues(self.values))
 
+    @property
+    def wanted(self) -> WantedIndex:
+        """The index that helps."""
+        return WantedIndex(self.field_id, IndexKind.HASH)
+
     def is_worth(self, row_count: int) -> bool:
         """Whether an index of so many rows answers faster than reading them."""
         return len(self.values) <= max(_LEAST, row_count // _ROWS_PER_VALUE)
+
+    def rows(self, shard: ShardFile, column: str) -> npt.NDArray[np.int64] | None:
+        """See `IndexCondition.rows`."""
+        return shard.rows_of_values(column, self.sought)
+
+
+@dataclass(frozen=True, slots=True)
+class WordCondition:
+    """A column whose values have words, in any case.
+
+    Args:
+        wanted: The index that helps.
+        query: The words, as `skerry.amudai.indexes.text_queries` reads them.
+    """
+
+    wanted: WantedIndex
+    query: str
+
+    @property
+    def field_id(self) -> int:
+        """The column."""
+        return self.wanted.field_id
+
+    def is_worth(self, row_count: int) -> bool:
+        """Whether an index of so many rows answers faster than reading them."""
+        return True
+
+    def rows(self, shard: ShardFile, column: str) -> npt.NDArray[np.int64] | None:
+        """See `IndexCondition.rows`."""
+        return shard.search_candidates(column, self.query)
 
 
 def value_conditions(conjuncts: Iterable[Predicate]) -> tuple[ValueCondition, ...]:

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from skerry import amudai
-from skerry.amudai.reading.shard_indexes import SoughtValues
 from skerry.bitmaps.position_sets import intersection
 from skerry.errors import SkerryError
 from skerry.storage import Storage, file_key, join, parent
 from skerry.table.files.data_file import DataFile
 from skerry.table.indexes.building import WantedIndex
-from skerry.table.indexes.conditions import ValueCondition
-from skerry.table.indexes.definitions import IndexKind
+from skerry.table.indexes.conditions import IndexCondition
 from skerry.table.indexes.registry import FOLDER, IndexedColumn, IndexedFile, registered_files
 from skerry.table.work.remembered import Remembered
 
@@ -52,8 +49,8 @@ class TableIndexes:
         """The size of what holds an index of a file, other indexes of the same file among it."""
         return sum(entry.size_bytes for entry, _ in self._columns(data_file, wanted))
 
-    def rows_of_values(
-        self, data_file: DataFile, conditions: Iterable[ValueCondition], names: Names | None = None
+    def rows(
+        self, data_file: DataFile, conditions: Iterable[IndexCondition], names: Names | None = None
     ) -> _Rows | None:
         """Rows of a file that may satisfy all conditions.
 
@@ -67,20 +64,11 @@ class TableIndexes:
         """
         found: _Rows | None = None
         for each in conditions:
-            if not each.is_worth(data_file.record_count):
-                continue
-            wanted = WantedIndex(each.field_id, IndexKind.HASH)
-            part = self._ask(data_file, wanted, partial(_rows_of_values, values=each.sought), names)
-            if part is not None:
-                found = part if found is None else intersection(found, part)
+            if each.is_worth(data_file.record_count):
+                part = self._ask(data_file, each, names)
+                if part is not None:
+                    found = part if found is None else intersection(found, part)
         return found
-
-    def rows_of_words(
-        self, data_file: DataFile, field_id: int, tokenizer: str, query: str, names: Names | None = None
-    ) -> _Rows | None:
-        """Rows of a file that may match a search; see `rows_of_values`."""
-        wanted = WantedIndex(field_id, IndexKind.TEXT, tokenizer)
-        return self._ask(data_file, wanted, lambda shard, column: shard.search_candidates(column.name, query), names)
 
     def _columns(
         self, data_file: DataFile, wanted: WantedIndex, names: Names | None = None
@@ -91,19 +79,13 @@ class TableIndexes:
                 if is_wanted and (names is None or names.get(column.field_id) == column.name):
                     yield entry, column
 
-    def _ask(
-        self,
-        data_file: DataFile,
-        wanted: WantedIndex,
-        ask: Callable[[amudai.ShardFile, IndexedColumn], _Rows | None],
-        names: Names | None = None,
-    ) -> _Rows | None:
-        for entry, column in self._columns(data_file, wanted, names):
+    def _ask(self, data_file: DataFile, condition: IndexCondition, names: Names | None) -> _Rows | None:
+        for entry, column in self._columns(data_file, condition.wanted, names):
             try:
                 shard = self._shard(entry, data_file)
                 if int(shard.metadata.directory.total_record_count) != data_file.record_count:
                     continue
-                found = ask(shard, column)
+                found = condition.rows(shard, column.name)
             except SkerryError:
                 continue  # a lost or damaged index costs time, and nothing else
             if found is not None:
@@ -118,7 +100,3 @@ class TableIndexes:
             return found
         folder = parent(data_file.location)
         return _open.keep(key, amudai.ShardFile(location, allowed_locations=[folder], storage=self._storage))
-
-
-def _rows_of_values(shard: amudai.ShardFile, column: IndexedColumn, values: SoughtValues) -> _Rows | None:
-    return shard.rows_of_values(column.name, values)

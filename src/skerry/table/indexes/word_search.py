@@ -11,6 +11,8 @@ import pyarrow as pa
 from skerry.amudai.indexes.text_queries import Query, Words, matching_values, parse_query, terms_of
 from skerry.amudai.indexes.tokenizers import Tokenizer
 from skerry.errors import NotFoundError, SchemaError
+from skerry.table.indexes.building import WantedIndex
+from skerry.table.indexes.conditions import WordCondition
 from skerry.table.indexes.definitions import IndexKind, index_definitions
 from skerry.table.rows.schema import field_id, nearest
 
@@ -51,9 +53,9 @@ class WordSearch:
         return cls(found, query, Tokenizer.UNICODE_WORD)
 
     @property
-    def field_id(self) -> int:
-        """The column's field id."""
-        return field_id(self.column)
+    def condition(self) -> WordCondition:
+        """The condition with which an index helps."""
+        return WordCondition(WantedIndex(field_id(self.column), IndexKind.TEXT, self.tokenizer), self.query)
 
     def read_schema(self, wanted: pa.Schema) -> pa.Schema:
         """The columns to read for some columns: those and the searched one."""

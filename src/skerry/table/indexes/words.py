@@ -1,25 +1,47 @@
-"""Words that a condition requires, by which an index of words finds the rows that may satisfy it."""
+"""Words that conditions require, by which an index of words finds the rows that may satisfy them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from skerry.amudai.indexes.tokenizers import MAX_TERM_BYTES, Tokenizer, find_terms
+from skerry.table.indexes.conditions import IndexCondition, WordCondition, value_conditions
+from skerry.table.indexes.definitions import IndexKind
 from skerry.table.predicate import Comparison, Holds, Operator, Predicate, StartsWith
 from skerry.table.predicate.columns import Column
 from skerry.table.predicate.expressions import Apply, Known
 from skerry.table.predicate.kernels import like_parts
 
-__all__ = ["required_words"]
+if TYPE_CHECKING:
+    from skerry.table.indexes.building import WantedIndex
+
+__all__ = ["index_conditions", "required_words"]
+
+
+def index_conditions(conjuncts: Sequence[Predicate], wanted: Iterable[WantedIndex]) -> tuple[IndexCondition, ...]:
+    """The conditions with which a table's indexes help.
+
+    Args:
+        conjuncts: Conditions that matching rows satisfy one and all.
+        wanted: The indexes.
+    """
+    found: list[IndexCondition] = [*value_conditions(conjuncts)]
+    for index in wanted:
+        if index.kind is IndexKind.TEXT:
+            words = required_words(conjuncts, index.field_id, Tokenizer(index.tokenizer))
+            if words:
+                found.append(WordCondition(index, " AND ".join(words)))
+    return tuple(found)
 
 
 def required_words(conjuncts: Iterable[Predicate], field_id: int, tokenizer: Tokenizer) -> tuple[str, ...]:
     """Words that every value of a column has for which all conditions are true.
 
-    A text within a value says nothing of words that go on beyond it: `LIKE '%time out%'` requires neither word,
-    `LIKE '% time out%'` the first one.
+    A text within a value says nothing of words that begin before it, and how words begin that go on beyond it:
+    `LIKE '%time out%'` requires a word that begins with `out`, `LIKE '% time out%'` the word `time`, too.
 
     Args:
         conjuncts: The conditions.
@@ -27,7 +49,7 @@ def required_words(conjuncts: Iterable[Predicate], field_id: int, tokenizer: Tok
         tokenizer: What a word is.
 
     Returns:
-        Distinct words as they are written, in their order; none if nothing is known.
+        Distinct parts of a query, in the order of the words: in quotes, or with a star if a word only begins so.
     """
     if tokenizer is Tokenizer.TRIVIAL:
         return ()
@@ -35,7 +57,7 @@ def required_words(conjuncts: Iterable[Predicate], field_id: int, tokenizer: Tok
         word
         for conjunct in conjuncts
         for text, begins, ends in _texts(conjunct, field_id)
-        for word in _whole_words(text, begins, ends, tokenizer)
+        for word in _words(text, begins, ends, tokenizer)
     )
     return tuple(dict.fromkeys(words))
 
@@ -61,15 +83,24 @@ def _is_whole(column: Column, field_id: int) -> bool:
     return column.field_id == field_id and len(column.path) == 1 and column.inside is None
 
 
-def _whole_words(text: str, begins: bool, ends: bool, tokenizer: Tokenizer) -> Iterator[str]:
-    """Words of a text that are words of every value with it: what surrounds them is in the text, too."""
+def _words(text: str, begins: bool, ends: bool, tokenizer: Tokenizer) -> Iterator[str]:
+    """Words of a text that are words of every value with it: what surrounds them is in the text, too.
+
+    Of a word that may go on after the text its beginning is known. Whether case is folded alike with and without what
+    follows is certain of ASCII alone.
+    """
     data = text.encode()
     spans = find_terms(np.frombuffer(data, np.uint8), np.array([0, len(data)], np.int64), tokenizer)
     for start, length in zip(spans.starts.tolist(), spans.lengths.tolist(), strict=True):
-        is_bounded = (start > 0 or begins) and (start + length < len(data) or ends)
-        if not is_bounded or length >= MAX_TERM_BYTES:  # longer words are cut
+        end = start + length
+        is_first = start == 0 and not begins
+        if is_first or length >= MAX_TERM_BYTES:  # longer words are cut
             continue
-        word = data[start : start + length].decode()
+        word = data[start:end].decode()
         # numbers may be parts of an address in the value
-        if tokenizer is Tokenizer.UNICODE_WORD or not any(character.isnumeric() for character in word):
-            yield word
+        if tokenizer is not Tokenizer.UNICODE_WORD and any(character.isnumeric() for character in word):
+            continue
+        if end < len(data) or ends:
+            yield f'"{word}"'
+        elif word.isascii() and word.isalnum():
+            yield f"{word}*"
