@@ -112,3 +112,14 @@ def test_tasks_stay_small(tmp_path, version):
         assert done.updated_rows == count
         sizes.append(max(tasks.sizes))
     assert sizes[1] < sizes[0] + 1_000 < 10_000  # 20,000 rows are a megabyte
+
+
+def test_tasks_of_rows_in_memory_get_the_columns_that_they_need(tmp_path):
+    table = skerry.connect(tmp_path).create_table("d.t", SCHEMA, properties=TABLES["version 2"])
+    table.append(rows(range(1_000)))
+    source = rows(range(1_000), offset=1).set_column(3, "s", pa.array(["wide" * 250] * 1_000))
+    tasks = Processes()
+    clauses = {"when_matched": Update(where="source.x > target.x"), "when_not_matched": "insert"}
+    done = table.merge(source, on="k", executor=tasks, **clauses)
+    assert done.updated_rows == 1_000
+    assert max(tasks.sizes) < source.nbytes / 4

@@ -113,6 +113,16 @@ def test_pyspark_missing(monkeypatch: pytest.MonkeyPatch) -> None:
         skerry.spark.session()
 
 
+def test_errors_of_queries_are_not_logged_beside_the_exception() -> None:
+    code = (
+        "import logging; from skerry.spark.runtime.session import _log_less; _log_less()\n"
+        "from pyspark.logger import PySparkLogger\n"
+        "for name in ('SQLQueryContextLogger', 'DataFrameQueryContextLogger'):\n"
+        "    assert not PySparkLogger.getLogger(name).isEnabledFor(logging.ERROR)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_importing_skerry_spark_needs_no_pyspark() -> None:
     code = "import sys; sys.modules['pyspark'] = None; import skerry.spark"
     subprocess.run([sys.executable, "-c", code], check=True)

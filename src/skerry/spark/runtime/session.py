@@ -294,7 +294,7 @@ def _log_less() -> None:
 
     for name in _QUERY_LOGGERS:
         logger = PySparkLogger.getLogger(name)
-        if logger.level == logging.NOTSET:
+        if logger.level <= logging.WARNING:  # as PySpark makes it
             logger.setLevel(logging.CRITICAL)
 
 

@@ -53,6 +53,11 @@ class MergeSource:
         """The source with at least some columns; see `skerry.table.merging.staged.StagedSource`."""
         return self
 
+    def for_tasks(self, columns: Iterable[str]) -> MergeSource:
+        """The source as it is sent to tasks that need its keys and some columns."""
+        names = list(dict.fromkeys((*self.on, *columns)))
+        return MergeSource(self.rows.select(names), self.on, self.index)
+
     def parts(self) -> Iterator[MergeSource]:
         """All rows, in one or several sources."""
         yield self

@@ -242,6 +242,10 @@ class StagedSource:
             found = _LOADED.keep(key, index_source(self.staged.read(names), self.on, self.table))
         return found
 
+    def for_tasks(self, columns: Iterable[str]) -> StagedSource:
+        """The source as it is sent to tasks, which read the columns that they need."""
+        return self
+
     def facts(self, executor: Executor, *, with_values: bool) -> KeyFacts:
         """What planning needs to know about the keys, found by one task."""
         wanted = with_values and len(self.staged) <= _MOST_VALUES

@@ -95,7 +95,7 @@ class Attempt:
         self._facts = facts
         self._rules = rules
         self._layout = request.table.layout(ref=request.ref, lineage=rules.changes_rows)
-        self._update = RowUpdate(source, rules, self._layout.lineage)
+        self._update = RowUpdate(source.for_tasks(rules.new_columns), rules, self._layout.lineage)
         self._copies = request.mode(state) is ChangeMode.COPY_ON_WRITE
 
     def run(self) -> RowChangeSummary:
@@ -155,7 +155,8 @@ class Attempt:
         columns = dict.fromkeys([*self._source.on, *self._rules.condition_columns, POSITION])
         where = self._changed(self._facts.in_rows)
         reader = self._scan([*columns, *([ROW_ID] if with_row_ids else [])], where).row_reader()
-        return Matcher(reader, self._source, self._rules, with_row_ids)
+        source = self._source.for_tasks(self._rules.deciding_columns)
+        return Matcher(reader, source, self._rules, with_row_ids)
 
     def _tasks(self, where: Predicate) -> list[FileScanTask]:
         """The parts of files that may have rows to change."""
