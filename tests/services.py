@@ -21,6 +21,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, quote
+from xml.sax.saxutils import escape
 
 import pytest
 
@@ -81,17 +83,22 @@ def s3_server() -> Iterator[S3Server]:
     from werkzeug.serving import WSGIRequestHandler, make_server
 
     class Silent(WSGIRequestHandler):
+        protocol_version = "HTTP/1.1"  # connections are kept
+
         def log(self, type: str, message: str, *args: Any) -> None:
             pass
 
-    moto: WSGIApplication = DomainDispatcherApplication(create_backend_app)
+    every_service: WSGIApplication = DomainDispatcherApplication(create_backend_app)
+    s3: WSGIApplication = create_backend_app("s3")
     lock = threading.Lock()
     server = S3Server("")
 
     def application(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         with lock:
             server.requests.append((environ["REQUEST_METHOD"], environ["RAW_URI"]))
-            return moto(environ, start_response)
+            if "/s3/aws4_request" not in environ.get("HTTP_AUTHORIZATION", ""):
+                return every_service(environ, start_response)
+            return _listing(environ, start_response) or s3(environ, start_response)
 
     http = make_server("127.0.0.1", 0, application, threaded=True, request_handler=Silent)
     server.endpoint = f"http://127.0.0.1:{http.server_port}"
@@ -101,6 +108,45 @@ def s3_server() -> Iterator[S3Server]:
     http.shutdown()
     thread.join()
     http.server_close()
+
+
+def _listing(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes] | None:
+    """What moto answers to a request for a first page of objects, in a tenth of its time; None for other requests.
+
+    moto takes 0.2 ms for each object that it lists, and the tests list hundreds of thousands.
+    """
+    from moto import settings
+    from moto.core import DEFAULT_ACCOUNT_ID
+    from moto.s3.models import s3_backends
+
+    query = dict(parse_qsl(environ["QUERY_STRING"]))
+    known = {"list-type", "prefix", "delimiter", "encoding-type", "max-keys"}
+    if query.get("list-type") != "2" or not query.keys() <= known:
+        return None
+    backend, name = s3_backends[DEFAULT_ACCOUNT_ID]["aws"], environ["PATH_INFO"].strip("/")
+    if name not in backend.buckets:
+        return None
+    prefix, delimiter = query.get("prefix", ""), query.get("delimiter")
+    limit = int(query.get("max-keys", settings.get_s3_default_max_keys()))
+    keys, folders, _, _ = backend.list_objects(backend.buckets[name], prefix, delimiter, marker=None, max_keys=None)
+    if len(keys) + len(folders) > limit:
+        return None
+    encode = quote if query.get("encoding-type") == "url" else escape
+    contents = [
+        f"<Contents><Key>{encode(key.name)}</Key><LastModified>{key.last_modified_ISO8601}</LastModified>"
+        f"<ETag>{escape(key.etag)}</ETag><Size>{key.size}</Size><StorageClass>STANDARD</StorageClass></Contents>"
+        for key in keys
+    ]
+    parents = [f"<CommonPrefixes><Prefix>{encode(folder)}</Prefix></CommonPrefixes>" for folder in folders]
+    head = [
+        '<?xml version="1.0" encoding="utf-8"?><ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/">',
+        f"<Name>{name}</Name><Prefix>{encode(prefix)}</Prefix><MaxKeys>{limit}</MaxKeys>",
+        f"<KeyCount>{len(keys) + len(folders)}</KeyCount><IsTruncated>false</IsTruncated>",
+        f"<Delimiter>{encode(delimiter)}</Delimiter>" if delimiter else "",
+        "<EncodingType>url</EncodingType>" if encode is quote else "",
+    ]
+    start_response("200 OK", [("Content-Type", "application/xml")])
+    return ["".join([*head, *contents, *parents, "</ListBucketResult>"]).encode()]
 
 
 # -- PostgreSQL --------------------------------------------------------------------------------------------------------
