@@ -5,7 +5,7 @@ import pytest
 
 import skerry
 import skerry.spark
-from skerry.cli.ingest import ingest
+from skerry.cli.writing.ingest import ingest
 
 SCHEMA = pa.schema([("id", pa.int64())])
 

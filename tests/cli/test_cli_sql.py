@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 import skerry
 from skerry.cli.app import app
-from skerry.cli.queries import _Completer
+from skerry.cli.reading.queries import _Completer
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from typing import Literal, cast
 
 import click
 
-from skerry.cli.copying import prefix_option, print_copy
 from skerry.cli.display import Field, count, print_json, print_records, size
+from skerry.cli.moving.copying import prefix_option, print_copy
 from skerry.cli.options import catalog_options, complete_path, json_option, key_values, open_catalog
 from skerry.table.work.progress import show_progress
 

@@ -8,8 +8,8 @@ import click
 
 from skerry.cli.commands import OrderedGroup
 from skerry.cli.display import print_json
-from skerry.cli.listing import print_refs
 from skerry.cli.options import catalog_options, json_option, moment_of, open_table, ref_option, table_argument
+from skerry.cli.reading.listing import print_refs
 
 if TYPE_CHECKING:
     from skerry.table.history import Snapshot

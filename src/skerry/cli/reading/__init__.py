@@ -1,0 +1,1 @@
+"""Commands that look: tables, rows, statistics, plans and files."""

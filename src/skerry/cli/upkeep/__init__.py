@@ -1,0 +1,1 @@
+"""Commands that keep a table in order: its statistics, indexes, files and snapshots."""
