@@ -32,7 +32,8 @@ torture: $(STAMP) peers
 		tests/catalog/test_orphan_histories.py tests/paimon/test_paimon_machine.py tests/table/test_group_samples.py \
 		tests/paimon/test_paimon_commit_torture.py tests/foreign/test_spark_interop.py tests/reliability \
 		tests/paimon/test_paimon_vectors_by_key.py tests/paimon/test_iceberg_to_paimon.py \
-		tests/catalogs/test_server_planning.py \
+		tests/catalogs/test_server_planning.py tests/spark/test_spark_cluster.py \
+		tests/paimon/test_paimon_changelog.py tests/paimon/test_paimon_row_histories.py \
 		tests/paimon/test_paimon_lookup.py tests/statistics/test_growing_samples.py tests/variant tests/catalog/test_copying.py
 	SKERRY_TORTURE=1 $(BIN)/python -m pytest -n $(WORKERS) -m hypothesis
 

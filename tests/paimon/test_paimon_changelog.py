@@ -19,6 +19,7 @@ from skerry.paimon.metadata.snapshots import find_snapshot
 from skerry.paimon.table import PaimonTable
 from skerry.storage import Storage
 from skerry.table.rows.changes import ChangeType
+from torture import TORTURE, examples
 
 SCHEMA = pa.schema(
     [
@@ -122,13 +123,13 @@ def as_java(rows: list[list[Any]]) -> list[list[Any]]:
 
 
 def seeds() -> range:
-    return range(int(os.environ.get("SKERRY_HISTORIES", "20"))) if "SKERRY_TORTURE" in os.environ else range(1)
+    return range(int(os.environ.get("SKERRY_HISTORIES", "20"))) if TORTURE else range(1)
 
 
 def histories() -> list[tuple[str, str]]:
     """Which producers and engines; all of them in the long run."""
     found = [(p, e) for p in PRODUCERS for e in ENGINES if p == "lookup" or e != "first-row"]
-    if "SKERRY_TORTURE" in os.environ:
+    if TORTURE:
         return found
     few = {"full-compaction": ("deduplicate", "groups", "aggregation"), "lookup, vectors": ("deduplicate", "groups")}
     return [(p, e) for p, e in found if e in few.get(p, ENGINES)]
@@ -151,9 +152,10 @@ def test_java_writes_the_same_changelog(
     shape = {**NO_TRIGGER, "compaction.size-ratio": chance.choice(SHAPES)}
     how = {**options, **shape, **comparison, **file_format, **PRODUCERS[producer], "rowkind.field": "kind"}
     tables = {name: make(tmp_path / name, producer.partition(",")[0], **how) for name in ("java", "ours", "both")}
-    for step in range(6):
+    steps = examples(4, 6)
+    for step in range(steps):
         rows = random_rows(chance, kinds, 10)
-        full = producer == "full-compaction" and step > 0 and (step == 5 or chance.random() < 0.4)
+        full = producer == "full-compaction" and step > 0 and (step == steps - 1 or chance.random() < 0.4)
         is_java = chance.random() < 0.5
         for name, table in tables.items():
             if name == "java" or (name == "both" and is_java):
