@@ -85,6 +85,10 @@ def test_what_was_done_is_a_row(catalog):
     catalog.sql("DROP TABLE a.u")
     catalog.sql("DROP TABLE IF EXISTS a.u")
     assert catalog.list_tables() == []
+    catalog.sql("CREATE NAMESPACE IF NOT EXISTS a")
+    assert catalog.sql("DROP SCHEMA a").to_pylist() == [{"done": "a dropped"}]
+    catalog.sql("DROP DATABASE IF EXISTS a")
+    assert catalog.list_namespaces() == []
 
 
 @pytest.mark.parametrize("format_", FORMATS)

@@ -165,6 +165,33 @@ def test_names_in_parts_and_tables_by_name(catalog):
         catalog["shop.sale"]
 
 
+@pytest.mark.parametrize("format", ["iceberg", "paimon"])
+def test_namespaces_go_when_they_are_empty(catalog, format, tmp_path):
+    catalog.create_namespace("shop", if_not_exists=True)
+    catalog.create_table("shop.sales", SCHEMA, format=format)
+    catalog.create_namespace("shop", if_not_exists=True)
+    catalog.create_namespace("shop.old")
+    with pytest.raises(SchemaError, match=r"'shop' is not empty: it holds shop\.sales, shop\.old"):
+        catalog.drop_namespace("shop")
+    catalog.drop_namespace("shop.old")
+    catalog.drop_table("shop.sales", purge=True)
+    with pytest.raises(NotFoundError, match="did you mean 'shop'"):
+        catalog.drop_namespace("shopp")
+    catalog.drop_namespace("shop")
+    catalog.drop_namespace("shop", if_exists=True)
+    assert catalog.list_namespaces() == []
+    assert not (tmp_path / "warehouse" / "shop.db").exists()
+
+
+def test_a_folder_with_files_of_others_stays(catalog, tmp_path):
+    catalog.create_table("shop.sales", SCHEMA, format="paimon")
+    catalog.drop_table("shop.sales", purge=True)
+    (tmp_path / "warehouse" / "shop.db" / "notes.txt").write_text("mine")
+    with pytest.raises(SchemaError, match=r"a file is in its folder.*notes\.txt"):
+        catalog.drop_namespace("shop")
+    assert catalog.list_namespaces() == ["shop"]
+
+
 def test_columns_that_the_table_lacks_come_with_the_rows_if_asked(table):
     more = pa.table({"id": [3], "score": [1.5]})
     with pytest.raises(SchemaError, match="the table has no column 'score'"):

@@ -17,6 +17,7 @@ from skerry.errors import (
     ConflictError,
     FormatError,
     NotFoundError,
+    SchemaError,
     SkerryError,
     StorageError,
     UnsupportedError,
@@ -77,6 +78,7 @@ def new_table():
 
 CHANGES = {
     "create_namespace": (("POST", "/namespaces"), lambda catalog: catalog.create_namespace(("m",))),
+    "drop_namespace": (("DELETE", "/namespaces/n"), lambda catalog: catalog.drop_namespace(("n",))),
     "create": (("POST", "/namespaces/n/tables"), lambda catalog: catalog.create_table(("n", "u"), new_table())),
     "register": (("POST", "/namespaces/n/register"), lambda catalog: catalog.register_table(("n", "u"), LOCATION)),
     "rename": (("POST", "/tables/rename"), lambda catalog: catalog.rename_table(NAME, ("n", "u"))),
@@ -251,6 +253,13 @@ def test_a_name_that_is_taken(change):
         serving(catalog_script({endpoint: failure(409)})) as server,
         pytest.raises(AlreadyExistsError, match="already exists"),
     ):
+        act(RestCatalog("c", {"uri": server.uri}))
+
+
+@pytest.mark.parametrize(("status", "error"), [(409, SchemaError), (404, NotFoundError)])
+def test_a_namespace_that_is_not_dropped(status, error):
+    endpoint, act = CHANGES["drop_namespace"]
+    with serving(catalog_script({endpoint: failure(status)})) as server, pytest.raises(error, match="namespace 'n'"):
         act(RestCatalog("c", {"uri": server.uri}))
 
 

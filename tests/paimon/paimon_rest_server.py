@@ -114,6 +114,9 @@ class PaimonRestServer:
                 raise RefusedError(404, f"no database {database}", "DATABASE")
             case "GET", ["databases", database]:
                 return {"id": database, "name": database, "location": str(self.folder), "options": {}}
+            case "DELETE", ["databases", database]:
+                del self.databases[database]
+                return {}
             case "GET", ["databases", database, "tables"]:
                 return _page("tables", sorted(name for of, name in self.tables if of == database), query)
             case "POST", ["databases", database, "tables"]:

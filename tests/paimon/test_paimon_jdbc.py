@@ -59,6 +59,11 @@ def test_tables_are_kept_by_name(open_catalog):
     renamed.append(rows(3))
     assert read(catalog.load_table("empty.u")) == [[1, "a"], [2, "a"], [3, "a"]]
     assert catalog.list_tables() == ["empty.u"]
+    catalog.drop_namespace("ns")
+    with pytest.raises(SchemaError, match="is not empty"):
+        catalog.drop_namespace("empty")
+    assert catalog.list_namespaces() == ["empty"]
+    catalog.create_namespace("ns")
     for wrong, error in (("ns.t", NotFoundError), ("a.b.c", UnsupportedError)):
         with pytest.raises(error):
             catalog.rename_table(wrong, "ns.v") if error is NotFoundError else catalog.create_table(

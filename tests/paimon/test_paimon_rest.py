@@ -88,8 +88,12 @@ def test_tables_are_kept_by_the_server(server, catalog):
     ):
         with pytest.raises(error):
             work()
+    with pytest.raises(SchemaError, match="namespace 'b' is not empty"):
+        catalog.drop_namespace("b")
     catalog.drop_table("b.t", purge=True)
     assert catalog.list_tables("b") == []
+    catalog.drop_namespace("b")
+    assert catalog.list_namespaces() == ["a", "ns"]
 
 
 def test_schemas_change_by_steps(catalog):

@@ -123,22 +123,6 @@ class Catalog(QueryableCatalog, Transactional):
             raise NotFoundError(f"no table {name!r}{nearest(name, self.list_tables())}")
         return store
 
-    def list_namespaces(self) -> list[str]:
-        """All namespaces, nested ones dotted, in alphabetical order."""
-        return sorted({name for store in self._stores for name in store.list_namespaces()})
-
-    def create_namespace(self, name: str, properties: Mapping[str, str] | None = None) -> None:
-        """Create a namespace.
-
-        Raises:
-            AlreadyExistsError: It exists.
-            SchemaError: The name cannot be used in folders and URLs.
-        """
-        check_new_name(name, kind="namespace")
-        if name in self.list_namespaces():
-            raise AlreadyExistsError(f"namespace {name!r} already exists")
-        self._stores[0].create_namespace(name, checked_texts("properties", properties))
-
     def list_tables(self, namespace: str | None = None) -> list[str]:
         """Names of all tables, or of those in one namespace, in alphabetical order.
 

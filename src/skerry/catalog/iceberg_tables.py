@@ -42,6 +42,10 @@ class IcebergTables:
         """Create a namespace."""
         self.catalog.create_namespace(parts_of(name), dict(properties))
 
+    def drop_namespace(self, name: str) -> None:
+        """Remove a namespace without tables."""
+        self.catalog.drop_namespace(parts_of(name))
+
     def list_tables(self, namespace: str) -> list[str]:
         """Names of the tables in a namespace."""
         try:

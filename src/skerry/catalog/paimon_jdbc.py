@@ -6,6 +6,7 @@ Spec: docs/formats/paimon.md § 16.1.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -13,7 +14,7 @@ from skerry.catalog.iceberg_following import IcebergFollower
 from skerry.catalog.names import identifier_of, parts_of
 from skerry.catalog.paimon_tables import PaimonTables
 from skerry.catalog.stores import NewTable
-from skerry.errors import CommitUnknownError, NotFoundError, SchemaError, SkerryError
+from skerry.errors import CommitUnknownError, NotFoundError, SchemaError, SkerryError, StorageError
 from skerry.paimon.catalogs.jdbc_lock import CatalogLock, JdbcAuthority, copied_options, shared_database
 from skerry.paimon.catalogs.jdbc_tables import open_jdbc_tables
 from skerry.paimon.handle import PaimonHandle
@@ -62,6 +63,12 @@ class JdbcPaimonTables(PaimonTables):
     def create_namespace(self, name: str, properties: Mapping[str, str]) -> None:
         """Create a database."""
         self._names.add_database(name, self._namespace(parts_of(name)), properties)
+
+    def drop_namespace(self, name: str) -> None:
+        """Remove a database without tables; its folder goes if nothing else is in it."""
+        self._names.remove_database(name)
+        with suppress(SchemaError, StorageError):
+            self._delete_namespace(name)
 
     def list_tables(self, namespace: str) -> list[str]:
         """Names of the tables in a namespace."""

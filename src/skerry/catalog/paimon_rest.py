@@ -57,6 +57,15 @@ class RestPaimonTables:
         except AlreadyExistsError:
             raise AlreadyExistsError(f"namespace {name!r} already exists") from None
 
+    def drop_namespace(self, name: str) -> None:
+        """Remove a database without tables."""
+        if self.list_tables(name):  # the server would drop them with it
+            raise SchemaError(f"namespace {name!r} is not empty")
+        try:
+            self._server.call("DELETE", "databases", name)
+        except NotFoundError:
+            raise NotFoundError(f"no namespace {name!r}") from None
+
     def list_tables(self, namespace: str) -> list[str]:
         """Names of the tables in a namespace."""
         try:

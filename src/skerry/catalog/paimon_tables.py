@@ -62,6 +62,24 @@ class PaimonTables:
         except AlreadyExistsError:
             raise AlreadyExistsError(f"namespace {name!r} already exists") from None
 
+    def drop_namespace(self, name: str) -> None:
+        """Remove a namespace's folder, in which only our mark may be."""
+        self._delete_namespace(name)
+
+    def _delete_namespace(self, name: str) -> None:
+        folder = self._namespace(parts_of(name))
+        mark, path = join(folder, _MARK), local_path(folder)
+        files = (file.location for file in self.storage.list(folder))
+        if (held := next((file for file in files if file != mark), None)) is not None:
+            raise SchemaError(f"namespace {name!r} is not empty: a file is in its folder", location=held)
+        self.storage.delete([mark])
+        if path is not None:
+            try:
+                for below, _, _ in os.walk(path, topdown=False):  # dropped tables leave folders without files
+                    Path(below).rmdir()
+            except OSError as error:
+                raise StorageError(f"its folder cannot be removed: {error.strerror}", location=folder) from error
+
     def list_tables(self, namespace: str) -> list[str]:
         """Names of the tables in a namespace."""
         parts = parts_of(namespace)

@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from skerry._version import __version__
-from skerry.arguments import check_text, checked_texts
+from skerry.arguments import checked_texts
 from skerry.catalog.names import TableName, check_new_name, identifier_of, parts_of
+from skerry.catalog.namespaces import Namespaces
 from skerry.errors import (
     AlreadyExistsError,
     CommitUnknownError,
@@ -35,7 +36,7 @@ _DIALECT: Final = "duckdb"
 _TRIES: Final = 3
 
 
-class QueryableCatalog:
+class QueryableCatalog(Namespaces):
     """Queries over the tables of a catalog, and views, which are queries with a name.
 
     Views are kept as Iceberg's are, and may read tables of both formats.
@@ -49,10 +50,6 @@ class QueryableCatalog:
         """The catalog's name."""
 
     @abstractmethod
-    def list_namespaces(self) -> list[str]:
-        """All namespaces."""
-
-    @abstractmethod
     def load_table(self, name: TableName) -> Table:
         """Load a table."""
 
@@ -63,20 +60,6 @@ class QueryableCatalog:
     @abstractmethod
     def table_exists(self, name: TableName) -> bool:
         """Whether there is a table of that name."""
-
-    def _namespaces(self, namespace: str | None) -> list[str]:
-        """The namespace that was asked for, or all of them.
-
-        Raises:
-            NotFoundError: There is no such namespace.
-        """
-        check_text("namespace", namespace)
-        known = self.list_namespaces()
-        if namespace is None:
-            return known
-        if namespace not in known:
-            raise NotFoundError(f"no namespace {namespace!r}{nearest(namespace, known)}")
-        return [namespace]
 
     def list_views(self, namespace: str | None = None) -> list[str]:
         """Names of all views, or of those in one namespace, in alphabetical order.

@@ -66,6 +66,14 @@ class TableStore(Protocol):
             AlreadyExistsError: It exists.
         """
 
+    def drop_namespace(self, name: str) -> None:
+        """Remove a namespace without tables.
+
+        Raises:
+            NotFoundError: There is no such namespace.
+            SchemaError: It is not empty.
+        """
+
     def list_tables(self, namespace: str) -> list[str]:
         """Names of the tables in a namespace; none if there is no such namespace."""
 

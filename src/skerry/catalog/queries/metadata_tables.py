@@ -53,8 +53,12 @@ class StatementCatalog(QueryCatalog, Protocol):
         """All namespaces."""
         ...
 
-    def create_namespace(self, name: str) -> None:
+    def create_namespace(self, name: str, *, if_not_exists: bool = False) -> None:
         """Create a namespace."""
+        ...
+
+    def drop_namespace(self, name: str) -> None:
+        """Remove a namespace."""
         ...
 
     def list_tables(self, namespace: str | None = None) -> list[str]:

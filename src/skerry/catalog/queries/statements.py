@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["run_statement"]
 
 _DIALECT: Final = "duckdb"
+_NAMESPACES: Final = ("SCHEMA", "DATABASE", "NAMESPACE")
 _SHOW: Final = re.compile(
     r"\s*SHOW\s+(?P<what>TABLES|VIEWS|SCHEMAS|NAMESPACES|DATABASES)(?:\s+(?:FROM|IN)\s+(?P<namespace>[\w.\"]+))?\s*;?\s*",
     re.IGNORECASE,
@@ -53,7 +54,7 @@ def run_statement(catalog: StatementCatalog, sql: str, *, read_only: bool = Fals
 
 
 def _name(table: Any) -> str:
-    return ".".join(part.name for part in table.parts)
+    return ".".join(part.name for part in table.parts if part.name)
 
 
 def _text(node: Any) -> str:
@@ -293,10 +294,9 @@ def _truncate(catalog: StatementCatalog, tree: Any) -> pa.Table:
 def _create(catalog: StatementCatalog, tree: Any) -> pa.Table:
     _only(tree, "this", "kind", "exists", "replace", "properties", "expression")
     kind = tree.args["kind"].upper()
-    if kind in ("SCHEMA", "DATABASE"):
-        name = ".".join(part.name for part in tree.this.parts if part.name)
-        if not tree.args.get("exists") or name not in catalog.list_namespaces():
-            catalog.create_namespace(name)
+    if kind in _NAMESPACES:
+        name = _name(tree.this)
+        catalog.create_namespace(name, if_not_exists=bool(tree.args.get("exists")))
         return _done(f"namespace {name} created")
     if kind == "VIEW":
         catalog.create_view(_name(tree.this), _text(tree.expression), replace=bool(tree.args.get("replace")))
@@ -376,13 +376,15 @@ def _drop(catalog: StatementCatalog, tree: Any) -> pa.Table:
     kind = tree.args["kind"].upper()
     targets = tree.args.get("tables") or [tree.this]
     for target in targets:
-        name = ".".join(part.name for part in target.parts if part.name)
+        name = _name(target)
         try:
             if kind == "TABLE":
                 table = catalog.load_table(name)
                 catalog.drop_table(name, purge=bool(tree.args.get("purge")) or table.format == "paimon")
             elif kind == "VIEW":
                 catalog.drop_view(name)
+            elif kind in _NAMESPACES:
+                catalog.drop_namespace(name)
             else:
                 raise _refuse(f"DROP {kind}")
         except NotFoundError as error:

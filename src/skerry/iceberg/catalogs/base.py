@@ -212,6 +212,16 @@ class IcebergCatalog(ABC):
         """
 
     @abstractmethod
+    def drop_namespace(self, namespace: Identifier) -> None:
+        """Remove a namespace without tables, views and namespaces.
+
+        Raises:
+            CommitUnknownError: It may or may not have been done.
+            NotFoundError: There is no such namespace.
+            SchemaError: It is not empty.
+        """
+
+    @abstractmethod
     def namespace_properties(self, namespace: Identifier) -> dict[str, str]:
         """The properties of a namespace.
 

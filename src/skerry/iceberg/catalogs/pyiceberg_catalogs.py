@@ -33,6 +33,7 @@ from skerry.errors import (
     ConflictError,
     MissingDependencyError,
     NotFoundError,
+    SchemaError,
     SkerryError,
     StorageError,
     UnsupportedError,
@@ -155,6 +156,11 @@ class PyIcebergCatalog(IcebergCatalog):
         """Create a namespace."""
         with _errors(changes=".".join(namespace)):
             self.inner.create_namespace(namespace, dict(properties or {}))
+
+    def drop_namespace(self, namespace: Identifier) -> None:
+        """Remove a namespace without tables and namespaces."""
+        with _errors(changes=".".join(namespace)):
+            self.inner.drop_namespace(namespace)
 
     def namespace_properties(self, namespace: Identifier) -> dict[str, str]:
         """The properties of a namespace."""
@@ -322,8 +328,10 @@ def _errors(name: str = "", *, changes: str | None = None, call: Call | None = N
         raise NotFoundError(str(error)) from None
     except TableAlreadyExistsError:
         raise AlreadyExistsError(f"table {name!r} already exists") from None
-    except (NamespaceAlreadyExistsError, NamespaceNotEmptyError) as error:
+    except NamespaceAlreadyExistsError as error:
         raise AlreadyExistsError(str(error)) from None
+    except NamespaceNotEmptyError as error:
+        raise SchemaError(str(error)) from None
     except Exception as error:
         message = f"{type(error).__name__}: {error}"
         if changes is not None and _may_have_effect(error):

@@ -15,6 +15,7 @@ from skerry.errors import (
     ConflictError,
     FormatError,
     NotFoundError,
+    SchemaError,
     SkerryError,
     UnsupportedError,
 )
@@ -106,6 +107,16 @@ class RestCatalog(IcebergCatalog):
             self._server.call("POST", _NAMESPACES, body=body)
         except AlreadyExistsError:
             raise AlreadyExistsError(f"namespace {'.'.join(namespace)!r} already exists") from None
+
+    def drop_namespace(self, namespace: Identifier) -> None:
+        """Remove a namespace without tables, views and namespaces."""
+        name = ".".join(namespace)
+        try:
+            self._server.call("DELETE", _NAMESPACE, names=self._names(namespace))
+        except NotFoundError:
+            raise NotFoundError(f"no namespace {name!r}") from None
+        except AlreadyExistsError:  # status 409
+            raise SchemaError(f"namespace {name!r} is not empty") from None
 
     def namespace_properties(self, namespace: Identifier) -> dict[str, str]:
         """The properties of a namespace."""

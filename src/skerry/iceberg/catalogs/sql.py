@@ -107,6 +107,10 @@ class SqlCatalog(IcebergCatalog):
         """Create a namespace."""
         self._tables.add_namespace(".".join(namespace), properties or {})
 
+    def drop_namespace(self, namespace: Identifier) -> None:
+        """Remove a namespace without tables, views and namespaces."""
+        self._tables.remove_namespace(".".join(namespace))
+
     def namespace_properties(self, namespace: Identifier) -> dict[str, str]:
         """The properties of a namespace."""
         found = self._tables.namespace_properties(".".join(namespace))

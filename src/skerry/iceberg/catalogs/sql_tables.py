@@ -156,6 +156,21 @@ class SqlTables:
                     (self.catalog, namespace, key, value),
                 )
 
+    def remove_namespace(self, namespace: str) -> None:
+        """Remove a namespace.
+
+        Raises:
+            NotFoundError: There is no such namespace.
+            SchemaError: A table, a view or a namespace is in it.
+        """
+        with self.database.writing() as connection:
+            connection.change(
+                "DELETE FROM iceberg_namespace_properties WHERE catalog_name = ? AND namespace = ?",
+                (self.catalog, namespace),
+            )
+            if self._has_namespace(connection, namespace):  # by a row of what is in it; the transaction is taken back
+                raise SchemaError(f"namespace {namespace!r} is not empty")
+
     def namespace_properties(self, namespace: str) -> dict[str, str]:
         """The properties of a namespace; none if there is no such namespace."""
         with self.database.reading() as connection:

@@ -114,6 +114,10 @@ class StaticCatalog(IcebergCatalog):
         """Refused."""
         self._refuse()
 
+    def drop_namespace(self, namespace: Identifier) -> None:
+        """Refuse."""
+        self._refuse()
+
     def namespace_properties(self, namespace: Identifier) -> dict[str, str]:
         """Refused."""
         self._refuse()

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from skerry.databases.sql_database import SqlConnection, SqlDatabase
-from skerry.errors import AlreadyExistsError, NotFoundError, StorageError
+from skerry.errors import AlreadyExistsError, NotFoundError, SchemaError, StorageError
 
 __all__ = ["JdbcTables", "define_tables", "open_jdbc_tables"]
 
@@ -95,6 +95,20 @@ class JdbcTables:
                     "VALUES (?, ?, ?, ?)",
                     (self.catalog_key, database, key, value),
                 )
+
+    def remove_database(self, database: str) -> None:
+        """Remove a database.
+
+        Raises:
+            SchemaError: A table is in it.
+        """
+        with self.sql.writing() as connection:
+            connection.change(
+                "DELETE FROM paimon_database_properties WHERE catalog_key = ? AND database_name = ?",
+                (self.catalog_key, database),
+            )
+            if self._has_database(connection, database):  # by a row of a table; the transaction is taken back
+                raise SchemaError(f"namespace {database!r} is not empty")
 
     def has_database(self, database: str) -> bool:
         """Whether a database exists."""
