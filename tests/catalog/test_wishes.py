@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import decimal
 
 import polars as pl
 import pyarrow as pa
@@ -190,6 +191,16 @@ def test_a_folder_with_files_of_others_stays(catalog, tmp_path):
     with pytest.raises(SchemaError, match=r"a file is in its folder.*notes\.txt"):
         catalog.drop_namespace("shop")
     assert catalog.list_namespaces() == ["shop"]
+
+
+def test_records_get_the_types_of_the_columns_they_replace(catalog):
+    schema = pa.schema([("id", pa.int32()), ("price", pa.decimal128(9, 2)), ("day", pa.date32())])
+    for name, format in (("a.t", "iceberg"), ("a.u", "paimon")):
+        table = catalog.create_table(name, schema, format=format)
+        table.append([{"id": 1, "price": decimal.Decimal("1.50"), "day": dt.date(2024, 1, 1)}])
+        table.upsert([{"id": 1, "price": 2, "day": None}, {"id": 2, "price": 3, "day": None}], on="id")
+        table.overwrite([{"id": 2, "price": 4, "day": None}], "id = 2")
+        assert sorted(map(str, table.to_arrow()["price"].to_pylist())) == ["2.00", "4.00"]
 
 
 def test_columns_that_the_table_lacks_come_with_the_rows_if_asked(table):

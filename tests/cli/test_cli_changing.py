@@ -67,11 +67,11 @@ def test_upsert(run, tmp_path):
 
 def test_mistakes(run, tmp_path):
     (tmp_path / "new.xml").write_text("<k/>")
-    assert "files named *.xml are not supported" in run("upsert", "d.t", tmp_path / "new.xml", "--on", "k", code=1)
+    assert "found .xml" in run("upsert", "d.t", tmp_path / "new.xml", "--on", "k", code=1)
     (tmp_path / "new.parquet").write_text("no")
-    assert "the source cannot be read" in run("upsert", "d.t", tmp_path / "new.parquet", "--on", "k", code=1)
+    assert "cannot be read" in run("upsert", "d.t", tmp_path / "new.parquet", "--on", "k", code=1)
     (tmp_path / "new.csv").write_text("k,s\nx,y\n")
-    assert "the source cannot be read" in run("upsert", "d.t", tmp_path / "new.csv", "--on", "k", code=1)
+    assert "cannot be read" in run("upsert", "d.t", tmp_path / "new.csv", "--on", "k", code=1)
     (tmp_path / "new.csv").write_text("k,s\n1,y\n1,y\n")
     assert "several rows of the source have one key: k=1" in run(
         "upsert", "d.t", tmp_path / "new.csv", "--on", "k", code=1

@@ -66,7 +66,7 @@ def test_health_names_what_is_wrong_first(run, monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "200")
     shown = run("health", "d.t")
-    assert "table.compact()" in shown
+    assert "`skerry compact`" in shown
     assert "table.analyze()" not in shown  # advice only where it is wanted
     assert f"1 of {1 + len(others)} checks want something done" in shown
 

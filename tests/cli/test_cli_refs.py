@@ -82,7 +82,7 @@ def test_expiry(table):
     assert shown["size_bytes"] == sum(file["size_bytes"] for file in shown["files"])
     assert (len(shown["snapshots"]), shown["refs"], shown["dry_run"], shown["kept_outside"]) == (2, [], False, [])
     assert table.refresh().scan().count() == 3
-    assert "neither a time nor an age" in run("expire", "d.t", "--older-than", "yesterday", code=2)
+    assert "'yesterday' is neither a time" in run("expire", "d.t", "--older-than", "yesterday", code=2)
 
 
 def test_points_in_time():

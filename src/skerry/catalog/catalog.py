@@ -316,7 +316,11 @@ class Catalog(QueryableCatalog, Transactional):
         check_new_name(to)
         if self._store_of(to) is not None:
             raise AlreadyExistsError(f"table {to!r} already exists")
-        self._known(name).rename(name, to)
+        store = self._known(name)
+        namespace = to.rpartition(".")[0]
+        if namespace in self.list_namespaces() and namespace not in store.list_namespaces():
+            store.create_namespace(namespace, {})  # of the other format only, so far
+        store.rename(name, to)
         return self._loaded(to, "renamed")
 
     def drop_table(self, name: TableName, *, purge: bool = False) -> None:

@@ -61,7 +61,8 @@ def connect(
             - `paimon+https://host/path` or `paimon+http://…`: Paimon's REST catalog; give `warehouse=` too;
             - `paimon+sqlite:///file`, `paimon+postgresql://…`: Paimon's JDBC catalog; give `warehouse=` too;
             - `s3://…`, `gs://…`, `abfs://…`: a folder of Paimon tables; Iceberg tables need one of the catalogs above.
-        create: Whether to create a warehouse folder that does not exist.
+        create: Whether to create a warehouse folder that does not exist; never for a name that resembles a configured
+            one, unless it is written as a path (`./prod`).
         allowed_locations: Folders outside of tables' own locations from which their files may be read:
             `["s3://lake/raw"]`. Nothing is ever written or deleted there.
         key_management: Who decrypts the keys of encrypted Iceberg tables: an instance of a subclass of
@@ -75,7 +76,8 @@ def connect(
         The catalog.
 
     Raises:
-        NotFoundError: The folder does not exist and `create` is false, or no such name is configured.
+        NotFoundError: The folder does not exist and `create` is false, or the name is nearly that of a configured
+            catalog.
         SchemaError: An argument is of another type.
         SkerryError: The catalog cannot be reached.
         UnsupportedError: The target's scheme is none of the above.
@@ -95,9 +97,11 @@ def connect(
         known = configured_names()
         if text.lower() in known:
             return _open(text, {**configured(text), **options})
-        if not Path(text).is_dir() and not create:
+        near = nearest(text, known)
+        if not Path(text).is_dir() and ("did you mean" in near or not create):
+            instead = f"; connect({f'./{text}'!r}) makes a folder" if create else ""
             raise NotFoundError(
-                f"{text!r} is neither a folder nor a catalog in PyIceberg's configuration{nearest(text, known)}"
+                f"{text!r} is neither a folder nor a catalog in PyIceberg's configuration{near}{instead}"
             )
     return _connect_folder(text.removeprefix("file://") if separator else text, options, create=create)
 

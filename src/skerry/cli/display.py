@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from skerry.table.work.quantities import count, size
+from skerry.table.work.quantities import count, moment, size
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -33,11 +33,6 @@ def is_terminal() -> bool:
 def text(value: Any) -> str:
     """A value unchanged; an empty text for None."""
     return "" if value is None else str(value)
-
-
-def moment(value: datetime.datetime | None) -> str:
-    """A point in time to the second, in the local time zone."""
-    return "" if value is None else value.astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
 # ---- records ----

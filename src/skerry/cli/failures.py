@@ -67,7 +67,9 @@ def _is_output(error: BaseException) -> bool:
 
 def _report(error: BaseException) -> None:
     if isinstance(error, SkerryError):
-        message = str(error)
+        from skerry.cli.wording import in_commands
+
+        message = in_commands(str(error))
     elif isinstance(error, KeyboardInterrupt):
         message = "interrupted"
     elif _is_output(error) and isinstance(error, OSError):

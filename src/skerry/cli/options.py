@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import datetime
 import re
+import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -42,7 +44,7 @@ def open_catalog(warehouse: str, properties: Sequence[str], *, create: bool = Fa
     Args:
         warehouse: The value of the option.
         properties: Catalog properties.
-        create: Whether a folder becomes a new warehouse.
+        create: Whether a folder becomes a new warehouse; asked first in a terminal if there is no such folder.
         named_by: What names the warehouse, for messages.
 
     Raises:
@@ -51,11 +53,33 @@ def open_catalog(warehouse: str, properties: Sequence[str], *, create: bool = Fa
     from skerry.catalog import connect
     from skerry.errors import NotFoundError
 
+    if create and sys.stdin.isatty() and _is_missing_folder(warehouse):
+        click.confirm(
+            f"There is no warehouse {warehouse!r}{_nearest_folder(warehouse)}. Create it?", abort=True, err=True
+        )
     try:
         return connect(warehouse, create=create, **key_values(properties, "--property"))
     except NotFoundError as error:
         error.message += f"; name one with {named_by} or SKERRY_WAREHOUSE"
         raise
+
+
+def _is_missing_folder(warehouse: str) -> bool:
+    """Whether connecting would make a folder."""
+    from skerry.iceberg.catalogs.configuration import configured_names
+
+    return "://" not in warehouse and not Path(warehouse).exists() and warehouse.lower() not in configured_names()
+
+
+def _nearest_folder(warehouse: str) -> str:
+    """The folder beside a missing one that has nearly its name."""
+    from skerry.table.rows.schema import nearest
+
+    path = Path(warehouse)
+    try:
+        return nearest(path.name, [found.name for found in path.parent.iterdir() if found.is_dir()])
+    except OSError:
+        return ""
 
 
 def open_table(name: str, warehouse: str, properties: Sequence[str]) -> Table:
@@ -79,15 +103,18 @@ def key_values(texts: Sequence[str], option: str) -> dict[str, str]:
 
 
 def moment_of(text: str, option: str) -> datetime.datetime:
-    """Parse a point in time, in the local time zone if it names none, or an age: `90m`, `12h`, `7d`."""
+    """Parse a point in time, in UTC if it names no zone, or an age: `90m`, `12h`, `7d`."""
     age = re.fullmatch(r"(\d+)\s*([smhdw])", text)
     if age is not None:
         units = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
         return datetime.datetime.now(datetime.UTC) - datetime.timedelta(**{units[age[2]]: int(age[1])})
     try:
-        return datetime.datetime.fromisoformat(text).astimezone()
+        found = datetime.datetime.fromisoformat(text)
     except ValueError:
-        raise click.BadParameter(f"{text!r} is neither a time nor an age such as 7d", param_hint=option) from None
+        raise click.BadParameter(
+            f"{text!r} is neither a time such as 2024-01-31T12:00:00 nor an age such as 7d", param_hint=option
+        ) from None
+    return found if found.tzinfo is not None else found.replace(tzinfo=datetime.UTC)
 
 
 def split_names(texts: Sequence[str]) -> list[str]:
@@ -113,7 +140,7 @@ def complete_path(ctx: click.Context, param: click.Parameter, incomplete: str) -
 
 
 class _Moment(click.ParamType[datetime.datetime]):
-    """A time in ISO 8601, in UTC if it names no zone."""
+    """A time in ISO 8601, in UTC if it names no zone, or an age."""
 
     name = "time"
 
@@ -121,12 +148,9 @@ class _Moment(click.ParamType[datetime.datetime]):
         """Parse a text.
 
         Raises:
-            click.BadParameter: It is not a time.
+            click.BadParameter: It is neither.
         """
-        try:
-            return datetime.datetime.fromisoformat(value)
-        except ValueError:
-            self.fail(f"{value!r} is not a time such as 2024-01-31 or 2024-01-31T12:00:00", param, ctx)
+        return value if isinstance(value, datetime.datetime) else moment_of(value, param.opts[0] if param else "")
 
 
 MOMENT = _Moment()

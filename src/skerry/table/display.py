@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from skerry.markup import Column, Content, Html, definitions, element, table
 from skerry.table.rows.schema import field_id
-from skerry.table.work.quantities import size
+from skerry.table.work.quantities import moment, size
 
 __all__ = ["framed", "record_html", "records_html", "shown", "table_html"]
 
@@ -85,7 +85,7 @@ def shown(name: str, value: Any) -> Content:
     if isinstance(value, float):
         return f"{value:,.4g}"
     if isinstance(value, datetime):
-        return value.strftime("%Y-%m-%d %H:%M:%S")
+        return moment(value)
     if isinstance(value, pa.Schema):
         return f"{len(value)} columns"
     if isinstance(value, Enum):

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from datetime import datetime
 from numbers import Integral
-from typing import TYPE_CHECKING, NoReturn, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import pyarrow as pa
 
@@ -355,6 +355,12 @@ class ReadableTable(ABC):
     @abstractmethod
     def _refs(self) -> list[Ref]:
         """All branches and tags, in any order."""
+
+    def _typed(self, data: Any) -> Any:
+        """Data whose values have no types of their own, such as records and CSV files, with those of the columns."""
+        from skerry.table.rows.incoming import has_types, open_stream  # not needed for reading
+
+        return data if has_types(data) else open_stream(data, self.schema)
 
     def _settled(self, where: Condition | None, parameters: Parameters | None) -> Condition | None:
         """A condition with its parameters' values, in which the present stays the same."""

@@ -185,7 +185,7 @@ class WritableTable(ReadableTable):
         """
         with progress_callback(progress, "overwrite") as callback:
             options = WriteOptions(ref, staged, snapshot_properties or {}, executor, callback)
-            return self._overwrite(data, self._settled(where, parameters), options)
+            return self._overwrite(self._typed(data), self._settled(where, parameters), options)
 
     def update(
         self,
@@ -271,7 +271,7 @@ class WritableTable(ReadableTable):
         """
         with progress_callback(progress, "upsert") as callback:
             options = WriteOptions(ref, staged, snapshot_properties or {}, executor, callback)
-            return self._upsert(data, self._key(on, "upsert"), blind, options)
+            return self._upsert(self._typed(data), self._key(on, "upsert"), blind, options)
 
     def merge(  # noqa: PLR0913  options, by name
         self,
@@ -327,7 +327,7 @@ class WritableTable(ReadableTable):
         clauses = MergeClauses(when_matched, when_not_matched, when_not_matched_by_source)
         with progress_callback(progress, "merge") as callback:
             options = WriteOptions(ref, staged, snapshot_properties or {}, executor, callback)
-            return self._merge(data, on, clauses, blind, options)
+            return self._merge(self._typed(data), on, clauses, blind, options)
 
     def apply_changes(  # noqa: PLR0913  options, by name
         self,
@@ -390,11 +390,11 @@ class WritableTable(ReadableTable):
             UnsupportedError: The Paimon table has no primary key or merges rows otherwise; or it cannot be done
                 blindly.
         """
-        named = stream_batch(stream, batch, query, take_over)
+        named, typed = stream_batch(stream, batch, query, take_over), self._typed(data)
         order = (order_by,) if isinstance(order_by, str) else tuple(order_by)
         with progress_callback(progress, "apply changes") as callback:
             options = WriteOptions(ref, staged, snapshot_properties or {}, executor, callback, named)
-            return self._apply_changes(data, self._key(on, "apply_changes"), op, order, before, blind, options)
+            return self._apply_changes(typed, self._key(on, "apply_changes"), op, order, before, blind, options)
 
     def add_files(
         self,

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from skerry.markup import Html, element
+from skerry.table.work import quantities
 from skerry.table.work.quantities import count, size
 
 __all__ = ["cell", "count", "cut", "moment", "over_time", "pages", "percent", "short", "size", "tag"]
@@ -18,9 +19,8 @@ def moment(value: datetime | None) -> Html | None:
     """A point in time to the second, in UTC."""
     if value is None:
         return None
-    if value.tzinfo is not None:
-        value = value.astimezone(UTC)
-    return element("time", value.strftime("%Y-%m-%d %H:%M:%S"), datetime=value.isoformat(), title="UTC")
+    exact = value if value.tzinfo is None else value.astimezone(UTC)
+    return element("time", quantities.moment(value), datetime=exact.isoformat(), title="UTC")
 
 
 def percent(share: float | None) -> str:

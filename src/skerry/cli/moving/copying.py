@@ -114,7 +114,7 @@ def print_copy(table: str, done: CopySummary, verb: str, *, as_json: bool) -> No
                 Field("target", "target", flexible=True),
                 Field("kind", "kind"),
                 Field("size_bytes", "size", size, right=True),
-                Field("is_rewritten", "rewritten"),
+                Field("is_rewritten", "rewritten", spare=True),
             ],
             as_json=False,
         )

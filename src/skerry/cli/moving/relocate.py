@@ -84,15 +84,15 @@ def _relocate_warehouse(warehouse: str, properties: tuple[str, ...], *, dry_run:
     print_records(
         [dataclasses.asdict(table) for table in summary.tables],
         [
-            Field("table", "table"),
-            Field("metadata_files", "metadata", count, right=True),
-            Field("manifest_lists", "lists", count, right=True),
-            Field("manifests", "manifests", count, right=True),
-            Field("delete_files", "deletes", count, right=True),
-            Field("statistics_files", "statistics", count, right=True),
+            Field("table", "table", flexible=True),
+            Field("metadata_files", "metadata", count, right=True, spare=True),
+            Field("manifest_lists", "lists", count, right=True, spare=True),
+            Field("manifests", "manifests", count, right=True, spare=True),
+            Field("delete_files", "deletes", count, right=True, spare=True),
+            Field("statistics_files", "statistics", count, right=True, spare=True),
             Field("size_bytes", "size", size, right=True),
-            Field("outside_files", "files elsewhere", count, right=True),
-            Field("problem", "problem"),
+            Field("outside_files", "files elsewhere", count, right=True, spare=True),
+            Field("problem", "problem", flexible=True),
         ],
         as_json=False,
     )

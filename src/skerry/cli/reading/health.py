@@ -8,6 +8,7 @@ import click
 
 from skerry.cli.display import Field, count, is_terminal, print_records
 from skerry.cli.options import catalog_options, json_option, open_table, table_argument
+from skerry.cli.wording import in_commands
 
 if TYPE_CHECKING:
     from skerry.table.inspection.health import Finding
@@ -35,11 +36,11 @@ def health(table: str, orphans: bool, warehouse: str, properties: tuple[str, ...
             Field("check", "check", style=_style),
             Field("ok", "", lambda ok: "" if ok else "✗", style=_style),
             Field("number", "found", _number, right=True, style=_style),
-            Field("unit", "unit", style=_style),
-            Field("limit", "limit", _number, right=True, style=_style),
+            Field("unit", "unit", style=_style, spare=True),
+            Field("limit", "limit", _number, right=True, style=_style, spare=True),
             Field("detail", "detail", flexible=True),
-            Field("why", "why it matters", flexible=True),
-            Field("call", "what mends it", flexible=True),
+            Field("why", "why it matters", flexible=True, spare=True),
+            Field("call", "what mends it", in_commands, flexible=True),
         ],
         as_json=as_json,
         note=f"{wrong} of {len(found)} checks want something done" if wrong else "nothing to do",

@@ -47,12 +47,12 @@ def joinable(
     print_records(
         [_describe(match) for match in found],
         [
-            Field("table", "table"),
-            Field("column", "column"),
-            Field("type", "type"),
+            Field("table", "table", flexible=True),
+            Field("column", "column", flexible=True),
+            Field("type", "type", spare=True),
             Field("containment", "has of it", _share, right=True),
             Field("contained", "is in it", _share, right=True),
-            Field("jaccard", "alike", _share, right=True),
+            Field("jaccard", "alike", _share, right=True, spare=True),
             Field("distinct", "distinct", count, right=True),
         ],
         as_json=as_json,

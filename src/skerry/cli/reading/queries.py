@@ -15,6 +15,7 @@ import click
 
 from skerry.cli.display import print_json
 from skerry.cli.options import catalog_options, json_option, open_catalog
+from skerry.cli.wording import in_commands
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -117,7 +118,7 @@ def _converse(catalog: Catalog, *, as_json: bool, as_csv: bool, read_only: bool)
             for statement in _statements(pending):
                 _print(catalog.sql(statement, read_only=read_only), as_json=as_json, as_csv=as_csv)
         except SkerryError as error:
-            print(f"error: {error}", file=sys.stderr)
+            print(f"error: {in_commands(str(error))}", file=sys.stderr)
         except KeyboardInterrupt:
             print("stopped", file=sys.stderr)
         pending = ""

@@ -32,7 +32,7 @@ __all__ = ["scan"]
 @click.option("--limit", "-n", type=click.IntRange(min=0), help="At most this many rows; default in a terminal: 20.")
 @click.option("--snapshot", type=int, help="Read this snapshot.")
 @click.option("--ref", help="Read the tip of this branch or tag.")
-@click.option("--as-of", type=MOMENT, metavar="TIME", help="Read the table as of this time (UTC).")
+@click.option("--as-of", type=MOMENT, metavar="TIME", help="Read the table as of this time, or age: 7d.")
 @click.option("--count", "count_rows", is_flag=True, help="Print only the number of rows.")
 @click.option("--explain", is_flag=True, help="Print what would be read, and why the rest is skipped.")
 @catalog_options

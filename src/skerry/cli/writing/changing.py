@@ -1,13 +1,15 @@
-"""`skerry append`, `update`, `delete` and `upsert`: change the rows of a table."""
+"""`skerry append`, `overwrite`, `update`, `delete` and `upsert`: change the rows of a table."""
 
 from __future__ import annotations
 
 import dataclasses
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from skerry.cli.columns import schema_of
 from skerry.cli.display import count, print_json
 from skerry.cli.options import (
     catalog_options,
@@ -22,11 +24,9 @@ from skerry.cli.options import (
 from skerry.table.work.progress import show_progress
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from skerry.table.summaries import RowChangeSummary
 
-__all__ = ["append", "delete", "update", "upsert"]
+__all__ = ["append", "delete", "overwrite", "update", "upsert"]
 
 
 _source_argument = click.argument(
@@ -59,18 +59,44 @@ def append(
     Columns are matched by name.
     """
     catalog = open_catalog(warehouse, properties, create=create)
+    after_failure: AbstractContextManager[None] = nullcontext()
     if create and not catalog.table_exists(table):
-        rows = _read(source, None)
-        opened = catalog.create_table(table, rows.schema)
+        from skerry.catalog.new_tables import made_for_rows
+
+        opened = catalog.create_table(table, schema_of(source))
+        after_failure = made_for_rows(catalog, opened)
     else:
         opened = catalog.load_table(table)
-        rows = _read(source, opened.schema)
-    with show_progress("append") as progress:
-        opened.append(rows, schema="evolve" if evolve else "match", ref=ref, progress=progress)
+    with show_progress("append") as progress, after_failure:
+        done = opened.append(source, schema="evolve" if evolve else "match", ref=ref, progress=progress)
+    rows = 0 if done is None else int(done.summary.get("added-records", 0))
     if as_json:
-        print_json({"table": opened.name, "rows": rows.num_rows})
+        print_json({"table": opened.name, "rows": rows})
     else:
-        print(f"{opened.name}: {count(rows.num_rows)} rows appended")
+        print(f"{opened.name}: {count(rows)} rows appended")
+
+
+@click.command()
+@table_argument
+@_source_argument
+@click.option("--where", metavar="CONDITION", help="Replace only rows for which this SQL condition is true.")
+@ref_option
+@catalog_options
+@json_option
+def overwrite(
+    table: str,
+    source: Path,
+    where: str | None,
+    ref: str,
+    warehouse: str,
+    properties: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Replace rows, all of them without --where, by the rows of files, in one commit."""
+    opened = open_table(table, warehouse, properties)
+    with show_progress("overwrite") as progress:
+        done = opened.overwrite(source, where, ref=ref, progress=progress)
+    _print(opened.name, done, as_json)
 
 
 @click.command()
@@ -147,7 +173,7 @@ def upsert(
     """
     opened = open_table(table, warehouse, properties)
     with show_progress("match") as progress:
-        done = opened.upsert(_read(source, opened.schema), split_names(on), blind=blind, ref=ref, progress=progress)
+        done = opened.upsert(source, split_names(on), blind=blind, ref=ref, progress=progress)
     _print(opened.name, done, as_json)
 
 
@@ -162,35 +188,3 @@ def _print(name: str, done: RowChangeSummary, as_json: bool) -> None:
         f"{name}: {rows}{looked}; {count(done.added_files)} files and {count(done.added_delete_files)} delete files "
         f"written, {count(done.removed_files)} files removed"
     )
-
-
-_ENDINGS = {
-    ".parquet": "parquet",
-    ".orc": "orc",
-    ".arrow": "ipc",
-    ".feather": "ipc",
-    ".csv": "csv",
-    ".json": "json",
-    ".jsonl": "json",
-}
-
-
-def _read(source: Path, schema: pa.Schema | None) -> Any:
-    """Read a file, or all files of a folder that have the same extension as its first."""
-    from pyarrow import csv, dataset
-
-    from skerry.errors import FormatError, UnsupportedError
-
-    first = source if source.is_file() else next((path for path in sorted(source.rglob("*")) if path.is_file()), source)
-    kind = _ENDINGS.get(first.suffix.lower())
-    if kind is None:
-        raise UnsupportedError(f"files named *{first.suffix} are not supported; use one of {', '.join(_ENDINGS)}")
-    try:
-        if kind == "csv":  # parse texts as the table's types
-            convert = csv.ConvertOptions(
-                column_types={field.name: field.type for field in schema or ()}, strings_can_be_null=True
-            )
-            return dataset.dataset(source, format=dataset.CsvFileFormat(convert_options=convert)).to_table()
-        return dataset.dataset(source, format=kind).to_table()
-    except (OSError, ValueError) as error:  # what PyArrow raises
-        raise FormatError(f"the source cannot be read: {error}", location=str(source)) from error

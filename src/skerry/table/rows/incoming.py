@@ -69,6 +69,12 @@ def conform(data: Any, schema: pa.Schema, *, keep_dictionaries: bool = False) ->
     return pa.RecordBatchReader.from_batches(result, _batches(reader, sources, converts, result))
 
 
+def has_types(data: Any) -> bool:
+    """Whether data says what its columns are: it has an Arrow interface."""
+    arrow = hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")
+    return arrow or any(callable(getattr(data, name, None)) for name in ("scanner", "to_reader"))
+
+
 def open_stream(data: Any, schema: pa.Schema | None = None) -> pa.RecordBatchReader:
     """Open any data as a stream, without conversion: see `conform`.
 

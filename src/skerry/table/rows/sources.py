@@ -21,6 +21,8 @@ _FORMATS: Final = {
     ".orc": "orc",
     ".arrow": "ipc",
     ".feather": "ipc",
+    ".json": "json",
+    ".jsonl": "json",
 }
 
 
@@ -29,8 +31,8 @@ def open_source(data: Any, schema: pa.Schema | None) -> pa.RecordBatchReader | N
 
     Args:
         data: A list or iterator of records (dictionaries) or of Arrow batches, a dictionary of columns, the name of a
-            Parquet, CSV, ORC or Arrow file or of a folder of them, or a lazy frame of Polars. In CSV files an empty
-            field and NA are null.
+            Parquet, CSV, ORC, Arrow or JSON lines file or of a folder of them, or a lazy frame of Polars. In CSV files
+            an empty field and NA are null.
         schema: The types of columns by name, where they are known.
 
     Returns:
@@ -58,6 +60,9 @@ def _open_files(path: Path, schema: pa.Schema | None) -> pa.RecordBatchReader:
         raise NotFoundError(f"there is no file {str(path)!r} to read rows from", location=str(path))
     files = [path] if path.is_file() else sorted(found for found in path.rglob("*") if found.suffix in _FORMATS)
     kinds = {found.suffix for found in files}
+    if kinds - {".json"} and path.is_dir():  # beside files of rows, it describes them
+        kinds.discard(".json")
+        files = [found for found in files if found.suffix in kinds]
     if len(kinds) != 1 or not kinds <= _FORMATS.keys():
         named = ", ".join(sorted(kinds)) or "none"
         raise SchemaError(f"{str(path)!r}: rows are read from files of one of {', '.join(_FORMATS)}, found {named}")

@@ -1,8 +1,17 @@
-"""Formatting of numbers for people."""
+"""Numbers and times as people read them: in the terminal, in notebooks and on the page."""
 
 from __future__ import annotations
 
-__all__ = ["count", "size"]
+from datetime import UTC, datetime
+
+__all__ = ["count", "moment", "size"]
+
+
+def moment(value: datetime | None) -> str:
+    """A point in time to the second, in UTC; one without a zone is taken as it is."""
+    if value is None:
+        return ""
+    return (value if value.tzinfo is None else value.astimezone(UTC)).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def count(value: int | None) -> str:
