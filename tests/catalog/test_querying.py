@@ -170,10 +170,14 @@ def test_values_inside_of_variants_come_from_the_scan(tmp_path: Path, format_: s
     """DuckDB never sees the variants: their paths are columns of the scans, and conditions on them are pushed."""
     catalog = skerry.connect(tmp_path)
     how = {"format_version": 3, "properties": {"write.parquet.shred-variants": "true"}} if format_ == "iceberg" else {}
-    schema = pa.schema([("id", pa.int64()), ("Event", VARIANT)])
+    inside = pa.struct([("The V", VARIANT), ("Deep", pa.struct([("v", VARIANT)]))])
+    schema = pa.schema([("id", pa.int64()), ("Event", VARIANT), ("S", inside)])
     events = catalog.create_table("w.events", schema, format=format_, **how)
     values = [{"kind": "view", "ms": 12}, {"kind": "buy", "ms": 340}, {"kind": "view", "ms": 1}, None]
-    events.append(pa.table({"id": [1, 2, 3, 4], "Event": from_values(values)}, schema=schema))
+    variants = from_values(values)
+    deep = pa.StructArray.from_arrays([variants], fields=list(inside.field("Deep").type))
+    inside_of = pa.StructArray.from_arrays([variants, deep], fields=list(inside))
+    events.append(pa.table({"id": [1, 2, 3, 4], "Event": variants, "S": inside_of}, schema=schema))
     get = "variant_get(e.event, '$.ms', 'long')"
     query = f"SELECT variant_get(event, '$.kind', 'string') AS kind, sum({get}) AS ms FROM w.events e WHERE {get} > 5"
     assert catalog.sql(f"{query} GROUP BY 1 ORDER BY 1").to_pylist() == [
@@ -190,6 +194,10 @@ def test_values_inside_of_variants_come_from_the_scan(tmp_path: Path, format_: s
     assert catalog.sql(joined).to_pylist() == [{"id": 3, "other": 1}]
     catalog.create_view("w.kinds", "SELECT id, variant_get(event, '$.kind', 'string') AS kind FROM w.events")
     assert catalog.sql("SELECT kind FROM w.kinds WHERE id = 2")["kind"].to_pylist() == ["buy"]
+    for name in ('s."the v"', "e.S.deep.v"):
+        below = query.replace("e.event", name).replace("(event", f"({name}")
+        assert sorted(catalog.sql(f"{below} GROUP BY 1")["ms"].to_pylist()) == [12, 340]
+        assert 'where VARIANT_GET("S"."' in str(catalog.explain(below))
     for wrong in ("variant_get(event, '$.ms', id) FROM w.events", "try_variant_get(id, '$.ms', 'int') FROM w.events"):
         with pytest.raises(UnsupportedError, match="variant_get takes a column of variants of a table"):
             catalog.sql(f"SELECT {wrong}")

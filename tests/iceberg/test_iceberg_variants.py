@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 from decimal import Decimal
 from pathlib import Path
@@ -532,7 +533,11 @@ def test_values_that_are_none_are_refused(catalog, columns, error, message):
         table.scan(columns)
 
 
-def test_tasks_do_not_read_values(catalog):
+def test_tasks_read_values(catalog):
     table = catalog.create_table("a.t", SCHEMA, format_version=3)
-    with pytest.raises(UnsupportedError, match="values inside of variants are not read by tasks"):
-        table.scan(["variant_get(v, '$.a', 'int') AS x"]).row_reader()
+    table.append(pa.table({"id": [1, 2], "v": from_values([{"a": 5}, {"b": 1}])}))
+    scan = table.scan(["variant_get(v, '$.a', 'int') AS x", "id"])
+    reader = pickle.loads(pickle.dumps(scan.row_reader()))
+    found = pa.Table.from_batches(reader.batches(scan.plan()), reader.delivered)
+    assert found.to_pylist() == [{"x": 5, "id": 1}, {"x": None, "id": 2}]
+    assert reader.delivered.equals(scan.schema)

@@ -27,6 +27,13 @@ def test_options_of_other_uses_are_refused(option, use, words):
         options.check(use)
 
 
+def test_columns_are_separated_by_commas_outside_of_calls():
+    value = "try_variant_get(\"a, (b\", '$[''x, y'']', 'decimal(9, 2)') AS \"n, \"\"m\""
+    texts = ["id", value, "s.v", "", "tail"]
+    assert SourceOptions({"columns": " , ".join(texts)}).columns == texts
+    assert SourceOptions({}).columns is None
+
+
 def test_a_frame_is_a_batch_of_a_stream_or_none():
     assert SourceOptions({}).batch is None
     named = {"stream": "s", "batch": "17"}

@@ -19,7 +19,7 @@ from sqlglot.optimizer.simplify import simplify
 
 from skerry.errors import FormatError, NotFoundError, SchemaError, SkerryError, UnsupportedError
 from skerry.planner.ordering import Tree
-from skerry.planner.tables import AS_OF, TableUse, ViewText, invalid_query, parse_tree, resolve_tables
+from skerry.planner.tables import AS_OF, TableUse, ViewText, invalid_query, parse_tree, resolve_tables, stored_column
 from skerry.planner.variant_values import VariantValues
 from skerry.table.predicate import parse
 
@@ -155,7 +155,7 @@ class Query:
         for column in list(shown.find_all(exp.Column)):
             if column.name in self.calls:
                 call = self.calls[column.name].copy()
-                call.expressions[0].set("table", column.args["table"].copy())
+                call.expressions[0].find(exp.Column).set("table", column.args["table"].copy())
                 column.replace(call)
         return str(shown.sql(dialect=_DIALECT, pretty=True))
 
@@ -360,10 +360,11 @@ def _imply(conjunct: Any, block: Block, sources: Mapping[str, Source], *, pushes
 def _note_filter(source: Source, conjunct: Any, *, pushes: bool) -> None:
     """Add a condition to its input; one on a table is pushed to its scan, if the scan supports it."""
     bare = conjunct.copy()
-    names = {name.lower(): name for name in source.use.schema.names} if source.use is not None else {}
-    for column in bare.find_all(exp.Column):
-        name = names.get(column.name.lower(), column.name)
-        column.replace(exp.column(exp.to_identifier(name, quoted=True)))
+    schema = source.use.schema if source.use is not None else pa.schema([])
+    for column in list(bare.find_all(exp.Column)):
+        value, stored, _ = stored_column(column, schema)
+        bare = stored if value is bare else bare
+        value.replace(stored)
     text = simplify(bare, dialect=_DIALECT).sql(dialect=_DIALECT)
     if source.use is not None:
         try:

@@ -14,8 +14,9 @@ from sqlglot.errors import SqlglotError
 
 from skerry.errors import FormatError, SchemaError, UnsupportedError
 from skerry.planner.inputs import check_inputs
+from skerry.variant import is_variant
 
-__all__ = ["AS_OF", "TableUse", "ViewText", "invalid_query", "parse_tree", "resolve_tables"]
+__all__ = ["AS_OF", "TableUse", "ViewText", "invalid_query", "parse_tree", "resolve_tables", "stored_column"]
 
 _ESCAPE: Final = re.compile(r"\x1b\[[0-9;]*m")
 _MAX_VIEWS: Final = 1000
@@ -60,6 +61,32 @@ class ViewText:
     columns: Sequence[str]
     namespace: Sequence[str]
     catalogs: Sequence[str]
+
+
+def stored_column(column: Any, schema: pa.Schema) -> tuple[Any, Any, pa.DataType | None]:
+    """A column in a query, or the field of a struct that is asked of it, as the table spells it.
+
+    Args:
+        column: The column, in a tree.
+        schema: The table's.
+
+    Returns:
+        What of the tree is the column or field; the same without the table's name, quoted; and its type, None if the
+        table does not have it.
+    """
+    value, names = column, [column.name]
+    while isinstance(value.parent, exp.Dot) and value.parent.this is value:
+        value = value.parent
+        names.append(value.name)
+    type_: pa.DataType | None = None
+    fields: list[pa.Field] = list(schema)
+    for number, name in enumerate(names):
+        alike = [field for field in fields if field.name.lower() == name.lower()]
+        type_ = alike[0].type if len(alike) == 1 else None
+        names[number] = name if type_ is None else alike[0].name
+        fields = list(type_) if type_ is not None and pa.types.is_struct(type_) and not is_variant(type_) else []
+    quoted = [exp.to_identifier(name, quoted=True) for name in names]
+    return value, exp.Dot.build([exp.column(quoted[0]), *quoted[1:]]) if names[1:] else exp.column(quoted[0]), type_
 
 
 AS_OF: Final = "\0as of "

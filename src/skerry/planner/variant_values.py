@@ -10,7 +10,7 @@ from typing import Any, Final
 from sqlglot import exp
 
 from skerry.errors import UnsupportedError
-from skerry.planner.tables import TableUse
+from skerry.planner.tables import TableUse, stored_column
 from skerry.variant import is_variant
 
 __all__ = ["VariantValues"]
@@ -21,7 +21,7 @@ _DIALECT: Final = "duckdb"
 
 
 class VariantValues:
-    """The calls of `variant_get` on columns of tables that were found in a query.
+    """The calls of `variant_get` on columns of tables, and fields of their structs, that were found in a query.
 
     They stay in the tree until `replace`, so that conditions on them are pushed to scans as they are written.
     """
@@ -40,16 +40,15 @@ class VariantValues:
         Returns:
             Whether there is such a call, so that the column itself is not needed.
         """
-        call = column.parent
+        value, bare, type_ = stored_column(column, use.schema)
+        call = value.parent
         if not isinstance(call, exp.Anonymous) or call.name.lower() not in _FUNCTIONS:
             return False
         first, *others = call.expressions
-        if first is not column or len(others) != _ARGUMENTS - 1 or not all(map(_is_text, others)):
+        if first is not value or len(others) != _ARGUMENTS - 1 or not all(map(_is_text, others)):
             return False
-        field = next((field for field in use.schema if field.name.lower() == column.name.lower()), None)
-        if field is None or not is_variant(field.type):
+        if type_ is None or not is_variant(type_):
             return False
-        bare = exp.column(exp.to_identifier(field.name, quoted=True))
         text = exp.Anonymous(this="variant_get", expressions=[bare, *(part.copy() for part in others)]).sql(_DIALECT)
         name = f"{use.key}_value_{len(self._names)}"
         while name in use.schema.names:
@@ -74,7 +73,8 @@ class VariantValues:
             UnsupportedError: There are other calls, such as of a column of a subquery.
         """
         for call, name in self._found.values():
-            call.replace(exp.column(exp.to_identifier(name), call.expressions[0].args["table"].copy()))
+            table = call.expressions[0].find(exp.Column).args["table"]
+            call.replace(exp.column(exp.to_identifier(name), table.copy()))
         for call in tree.find_all(exp.Anonymous):
             if call.name.lower() in _FUNCTIONS:
                 text = call.sql(dialect=_DIALECT)

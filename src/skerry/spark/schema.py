@@ -74,8 +74,9 @@ def to_spark_schema(schema: pa.Schema) -> StructType:
 
 
 def to_spark_field(field: pa.Field) -> StructField:
-    """A column's field, with its id."""
-    return StructField(field.name, to_spark_type(field.type), field.nullable, {FIELD_ID_KEY: field_id(field)})
+    """A column's field, with its id; a value inside of variants has none."""
+    metadata = {FIELD_ID_KEY: field_id(field)} if field.metadata else {}
+    return StructField(field.name, to_spark_type(field.type), field.nullable, metadata)
 
 
 def to_spark_type(type_: pa.DataType) -> DataType:

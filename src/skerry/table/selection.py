@@ -17,7 +17,7 @@ from skerry.table.predicate.binding import resolve_column, resolve_inside
 from skerry.table.predicate.sql import parse_condition
 from skerry.table.predicate.syntax import Inside, Name
 
-__all__ = ["check_snapshot", "checked_limit", "select_columns", "select_values"]
+__all__ = ["asks_for_value", "check_snapshot", "checked_limit", "columns_named", "select_columns", "select_values"]
 
 _VALUE: Final = re.compile(
     r"""\s*(?P<call>(?:try_)?variant_get\s*\(.*\))\s+as\s+(?P<name>\w+|"(?:[^"]|"")+")\s*""", re.IGNORECASE | re.DOTALL
@@ -87,8 +87,7 @@ def select_values(schema: pa.Schema, columns: Sequence[str]) -> tuple[list[str],
         found = _VALUE.fullmatch(text)
         if found is None:
             raise SchemaError(f"{text!r} needs a name, as in variant_get(column, '$.path', 'int') AS name")
-        name = found["name"]
-        name = name[1:-1].replace('""', '"') if name.startswith('"') else name
+        name = _unquoted(found["name"])
         inside = parse_condition(found["call"])
         if not isinstance(inside, Inside):
             raise SchemaError(f"{text!r} is not one value: variant_get(column, '$.path', 'int') AS name")
@@ -101,6 +100,31 @@ def select_values(schema: pa.Schema, columns: Sequence[str]) -> tuple[list[str],
             raise SchemaError(f"the name {value.name!r} is taken by another column")
         taken.append(value.name)
     return names, tuple(values)
+
+
+def asks_for_value(schema: pa.Schema, text: str) -> bool:
+    """Whether a text among `columns` is a value inside of variants, and not a column of a table."""
+    return text not in schema.names and _CALL.match(text) is not None
+
+
+def columns_named(schema: pa.Schema, columns: Sequence[str], names: Sequence[str]) -> list[str]:
+    """Those of the columns of a scan that deliver the columns of its result with some names.
+
+    Args:
+        schema: The table's.
+        columns: Dotted names, and values inside of variants.
+        names: Names in the result; others than those of `columns` are kept.
+    """
+    texts: dict[str, list[str]] = {}
+    for text in columns:
+        found = None if text in schema.names else _VALUE.fullmatch(text)
+        name = text if text in schema.names else text.split(".")[0]
+        texts.setdefault(name if found is None else _unquoted(found["name"]), []).append(text)
+    return [text for name in names for text in texts.get(name, [name])]
+
+
+def _unquoted(name: str) -> str:
+    return name[1:-1].replace('""', '"') if name.startswith('"') else name
 
 
 def _resolve(schema: pa.Schema, name: str) -> tuple[str, int]:

@@ -307,9 +307,7 @@ class Scan(TableScan):
         Args:
             schema: Columns of the table and metadata columns to read, found by field id; those of the scan if None.
         """
-        if schema is None and self._values:
-            raise UnsupportedError("values inside of variants are not read by tasks; read the column of variants")
-        return self._reader(self._stored_columns if schema is None else schema)
+        return self._reader(self._stored_columns, self._values) if schema is None else self._reader(schema)
 
     def _reader(self, schema: pa.Schema, values: tuple[PathValue, ...] = ()) -> RowReader:
         needed = {column.field_id for column in columns_of(self._predicate)}

@@ -44,18 +44,21 @@ class FallbackScan(PaimonScan):
         self._fallback = fallback
         super().__init__(state, **how)
 
-    def _reads(self) -> list[tuple[SplitReader, PlannedSplits]]:
-        return list(zip(self._readers(), self._plan().splits.parts, strict=True))
+    def reads(self) -> list[tuple[SplitReader, PlannedSplits]]:
+        """See `PaimonScan.reads`."""
+        return list(zip(self.readers(), self._plan().splits.parts, strict=True))
 
-    def _readers(self) -> Sequence[SplitReader]:
-        return self._rows().readers
+    def readers(self) -> Sequence[SplitReader]:
+        """See `PaimonScan.readers`."""
+        return self.row_reader().readers
 
     @property
     def version(self) -> str:
         """See `PaimonScan.version`."""
         return f"{super().version} {self._fallback.branch} {self._fallback.version}"
 
-    def _rows(self) -> BranchReader:
+    def row_reader(self) -> BranchReader:
+        """See `PaimonScan.row_reader`."""
         return BranchReader((self._reader(self._state), self._reader(self._fallback)))
 
     def _plan(self) -> PlanUnion:

@@ -22,7 +22,7 @@ from skerry.paimon.planning.file_splits import FileSplits
 from skerry.paimon.planning.splits import SplitFile
 from skerry.paimon.reading.data_files import SYSTEM_COLUMNS
 from skerry.paimon.reading.file_rows import FileRows, WantedKeys
-from skerry.paimon.reading.rows import as_records
+from skerry.paimon.reading.stored_records import as_records
 from skerry.paimon.values.binary_reading import decode_rows
 from skerry.table.work.read_ahead import SharedCache
 

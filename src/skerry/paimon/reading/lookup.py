@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skerry.errors import SchemaError
+from skerry.errors import SchemaError, UnsupportedError
 from skerry.paimon.manifests.hash_index import read_hashes
 from skerry.paimon.manifests.index_manifest import HASH, IndexManifestEntry
 from skerry.paimon.manifests.live_files import index_entries
@@ -75,10 +75,13 @@ class TableLookup:
             FormatError: A file is corrupt, or does not match the metadata.
             NotFoundError: A file is missing.
             SchemaError: The table has no primary key, or keys do not fit it.
+            UnsupportedError: The columns are not only columns of the table, but values inside of variants.
         """
         schema = scan.state.schema
         if not schema.primary_keys:
             raise SchemaError("rows are looked up by primary key, and the table has none", location=scan.state.name)
+        if any(reader.values for reader in scan.readers()):
+            raise UnsupportedError("values inside of variants are not looked up: look up the column of variants")
         wanted = pa.schema([scan.state.arrow_schema.field(name) for name in schema.primary_keys])
         asked = conform(_as_stream(keys, wanted), wanted)
         files = self._files(scan)

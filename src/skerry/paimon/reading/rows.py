@@ -15,22 +15,22 @@ from functools import cached_property, partial
 from typing import Any, Final, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from skerry.errors import FormatError
-from skerry.paimon.merging import MergeFunction, Records, check_kinds
+from skerry.paimon.merging import MergeFunction, Records
 from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.planning.deletion_positions import Positions
 from skerry.paimon.planning.splits import Split
-from skerry.paimon.reading.data_files import KIND, NUMBER, SYSTEM_COLUMNS, DataFile
+from skerry.paimon.reading.data_files import KIND, SYSTEM_COLUMNS, DataFile
 from skerry.paimon.reading.merging import KeyedRecords, RunPart, RunReader, merge_sorted_runs, merged_records
 from skerry.paimon.reading.pieces import OpenRun, OpenSection, Piece, PieceOpener, RawPart, on_positions, units_of
 from skerry.paimon.reading.stitched_files import StitchedFile
+from skerry.paimon.reading.stored_records import as_records, kinds_of
 from skerry.storage import is_local
 from skerry.table.files.evolution import plan_conversion, prune, top_level
-from skerry.table.files.variant_paths import PathValue, only_paths, with_values
+from skerry.table.files.variant_paths import PathValue, only_paths, schema_with, with_values
 from skerry.table.predicate import (
     ALWAYS_TRUE,
     Predicate,
@@ -49,7 +49,7 @@ from skerry.table.rows.schema import field_id
 from skerry.table.work.read_ahead import WorkPool, read_ahead, scan_pool
 from skerry.variant import is_variant
 
-__all__ = ["SplitReader", "as_records"]
+__all__ = ["SplitReader"]
 
 _BATCH_ROWS: Final = 1 << 17
 _LEAST_BATCH_ROWS: Final = 1 << 10
@@ -84,6 +84,11 @@ class SplitReader:
     memory_bytes: int = _BUDGET_BYTES
     values: tuple[PathValue, ...] = ()
 
+    @property
+    def delivered(self) -> pa.Schema:
+        """The columns of `batches`: those of `columns`, and the values."""
+        return schema_with(self.columns, self.values)
+
     def batches(self, splits: Iterable[Split], *, limit: int | None = None) -> Iterator[pa.RecordBatch]:
         """Read splits in order.
 
@@ -92,7 +97,7 @@ class SplitReader:
             limit: Maximum number of rows.
 
         Yields:
-            Batches of `columns` and `values` with at least one row, in the order of splits, sections, and their rows.
+            Batches of `delivered` with at least one row, in the order of splits, sections, and their rows.
 
         Raises:
             FormatError: A file is corrupt, or does not match the metadata.
@@ -269,7 +274,7 @@ class SplitReader:
             batch = self._with_positions(stored, work, rows)
             if not work.adds_only:
                 with _of_file(work.opened):
-                    adds = pa.array((_kinds(batch) & 1) == 0)
+                    adds = pa.array((kinds_of(batch) & 1) == 0)
                 keep = adds if keep is None else pc.and_(keep, adds)
             if not work.matches_all:
                 matches = row_mask(self.predicate, batch)
@@ -463,36 +468,6 @@ def _of_file(opened: DataFile | StitchedFile) -> Iterator[None]:
     except FormatError as error:
         error.location = error.location or opened.file.location
         raise
-
-
-def _kinds(batch: pa.RecordBatch) -> npt.NDArray[np.int8]:
-    """The kinds of records.
-
-    Raises:
-        FormatError: A record has none.
-    """
-    column = batch.column(KIND.name)
-    if column.null_count:
-        raise FormatError("a record has no kind", rule="docs/formats/paimon.md § 8.5")
-    kinds: npt.NDArray[np.int8] = column.to_numpy()
-    check_kinds(kinds)
-    return kinds
-
-
-def as_records(batch: pa.RecordBatch) -> Records:
-    """Rows as records.
-
-    Args:
-        batch: Rows, with the columns of `SYSTEM_COLUMNS` among the others.
-
-    Raises:
-        FormatError: A row has no sequence number, or its kind is invalid.
-    """
-    numbers = batch.column(NUMBER.name)
-    if numbers.null_count:
-        raise FormatError("a record has no sequence number", rule="docs/formats/paimon.md § 8.5")
-    values = batch.select([field for field in batch.schema.names if field not in (KIND.name, NUMBER.name)])
-    return Records(values, _kinds(batch), numbers.to_numpy())
 
 
 def _filtered(records: Records, mask: pa.BooleanArray) -> Records:

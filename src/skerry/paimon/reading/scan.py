@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from skerry.errors import UnsupportedError
 from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.metadata.validation import check_readable
 from skerry.paimon.planning.plan import ScanPlanner
@@ -130,18 +129,10 @@ class PaimonScan(TableScan):
 
     def reads(self) -> list[tuple[SplitReader, PlannedSplits]]:
         """The splits of `plan`, for each branch that is read, with their reader."""
-        self._refuse_values()
-        return self._reads()
-
-    def _reads(self) -> list[tuple[SplitReader, PlannedSplits]]:
-        return list(zip(self._readers(), [self._plan_of(self._state).splits], strict=True))
+        return list(zip(self.readers(), [self._plan_of(self._state).splits], strict=True))
 
     def readers(self) -> Sequence[SplitReader]:
         """The reader of each branch that is read."""
-        self._refuse_values()
-        return self._readers()
-
-    def _readers(self) -> Sequence[SplitReader]:
         return [self._reader(self._state)]
 
     @property
@@ -156,7 +147,7 @@ class PaimonScan(TableScan):
             SkerryError: As `plan`.
         """
         certain = possible = 0
-        for reader, splits in self._reads():
+        for reader, splits in self.reads():
             possible += splits.files.candidate_count
             if not on_positions(self._predicate):
                 certain += splits.certain_rows(keyed=bool(reader.state.schema.primary_keys))
@@ -203,34 +194,21 @@ class PaimonScan(TableScan):
             SchemaError: A file's columns do not match its schema.
             UnsupportedError: A file is in another format than Parquet, ORC and Avro, or uses an unsupported feature.
         """
-        batches = self._rows().batches(self._plan().splits, limit=self._limit)
+        batches = self.row_reader().batches(self._plan().splits, limit=self._limit)
         return pa.RecordBatchReader.from_batches(self._schema, batches)
 
     def count(self) -> int:
         """Count the rows; files are opened only if metadata does not determine their number."""
-        count = self._rows().count(self._plan().splits)
+        count = self.row_reader().count(self._plan().splits)
         return count if self._limit is None else min(count, self._limit)
 
     def row_reader(self) -> SplitReader | BranchReader:
-        """A reader of the rows of splits; picklable, so that tasks elsewhere can read their share.
-
-        Raises:
-            UnsupportedError: The scan has values inside of variants; so do all that return readers.
-        """
-        self._refuse_values()
-        return self._rows()
-
-    def _rows(self) -> SplitReader | BranchReader:
+        """A reader of the rows of splits; picklable, so that tasks elsewhere can read their share."""
         return self._reader(self._state)
 
     def own_reader(self) -> SplitReader:
         """A reader of the rows of splits of the scanned branch."""
-        self._refuse_values()
         return self._reader(self._state)
-
-    def _refuse_values(self) -> None:
-        if self._values:
-            raise UnsupportedError("values inside of variants are not read by tasks; read the column of variants")
 
     def _reader(self, state: PaimonState) -> SplitReader:
         reader = SplitReader(state, self._stored_columns, self._predicate, self._threads, values=self._values)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Mapping
+from typing import Final
 
 import skerry
 from skerry.catalog import Table
@@ -17,6 +19,9 @@ from skerry.table.stream_batch import StreamBatch
 
 __all__ = ["SourceOptions", "Use"]
 
+_COLUMN: Final = re.compile(
+    r"""(\s*(?:try_)?variant_get\s*\((?:'[^']*'|"[^"]*"|[^'")])*\)[^,"]*(?:"[^"]*")*\s*|[^,]*),""", re.IGNORECASE
+)
 _CATALOG_PREFIX = "catalog."
 _SUMMARY_PREFIX = "snapshot-property."
 
@@ -120,8 +125,9 @@ class SourceOptions:
 
     @property
     def columns(self) -> list[str] | None:
-        """The columns to read; None for all."""
-        return self._names("columns")
+        """The columns to read, and values inside of variants; None for all."""
+        text = self._options.get("columns")
+        return [name.strip() for name in _COLUMN.findall(f"{text},")] if text else None
 
     @property
     def where(self) -> str | None:

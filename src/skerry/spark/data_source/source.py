@@ -38,6 +38,7 @@ from skerry.spark.runtime.settings import apply_defaults
 from skerry.spark.schema import to_arrow_schema, to_spark_schema
 from skerry.table.connector.connector import PieceReader, TableConnector, TableWrite
 from skerry.table.predicate import Predicate, conjunction
+from skerry.table.selection import columns_named
 
 __all__ = ["SkerryDataSource", "register"]
 
@@ -143,12 +144,15 @@ class _Reader(DataSourceReader):  # type: ignore[misc]
 
     def partitions(self) -> Sequence[InputPartition]:
         """One task per piece of the scan; an empty one if there are none, as Spark requires one."""
-        options = self._options
+        options, columns = self._options, self._options.columns
         where: str | Predicate | None = options.where
         if self._pushed:
             said = self._exchange.scan(None, where, options.snapshot, options.ref)
             where = conjunction([said.predicate, *self._pushed])
-        scan = self._exchange.scan(self._columns or options.columns, where, options.snapshot, options.ref)
+        if self._columns:
+            everything = self._exchange.scan(None, None, options.snapshot, options.ref)
+            columns = columns_named(everything.schema, columns or [], self._columns)
+        scan = self._exchange.scan(columns, where, options.snapshot, options.ref)
         reader = scan.row_reader()
         return [_Share(reader, [piece]) for piece in self._exchange.pieces(scan)] or [_Share(reader, [])]
 
@@ -168,6 +172,7 @@ class _FilteringReader(_Reader):
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
         """Accept the filters that can be converted to predicates; Spark tests the others itself."""
         options = self._options
-        everything = self._exchange.scan(None, None, options.snapshot, options.ref)
-        self._pushed, left = push_filters(filters, everything.schema)
+        schema = self._exchange.scan(options.columns, None, options.snapshot, options.ref).schema
+        stored = pa.schema([field for field in schema if field.metadata])  # values inside of variants have no ids
+        self._pushed, left = push_filters(filters, stored)
         return left

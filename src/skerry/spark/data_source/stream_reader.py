@@ -11,13 +11,14 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from skerry.errors import FormatError
+from skerry.errors import FormatError, UnsupportedError
 from skerry.spark.data_source.options import SourceOptions
 from skerry.spark.outgoing import for_spark
 from skerry.storage import join, name
 from skerry.table.connector.stream_choice import StreamChoice, StreamTask, TableOffset, TableStream
 from skerry.table.history import MAIN
 from skerry.table.rows.changes import CHANGE_COLUMNS
+from skerry.table.selection import asks_for_value
 
 __all__ = ["StreamReader", "table_stream"]
 
@@ -28,11 +29,17 @@ def table_stream(options: SourceOptions, columns: Sequence[str] | None = None) -
     Args:
         options: The options.
         columns: The columns of the caller's schema, if known.
+
+    Raises:
+        UnsupportedError: The options select values inside of variants.
     """
+    table = options.load()
+    if any(asks_for_value(table.schema, column) for column in options.columns or ()):
+        raise UnsupportedError("a stream delivers columns of variants whole: use Spark's try_variant_get on its frame")
     chosen = columns if columns is not None else options.columns
     if chosen is not None and options.tells_changes:
         chosen = [column for column in chosen if column not in CHANGE_COLUMNS.names]
-    return options.connector().stream(
+    return table.connector().stream(
         StreamChoice(
             None if chosen is None else tuple(chosen),
             options.where,

@@ -75,12 +75,12 @@ class IcebergRead:
             own = [share for share in shares if share.data_file.location in locations]
             frames.append(self._through_arrow(reader, others, own))
         if not frames:
-            return self.spark.createDataFrame([], nullable(to_spark_schema(reader.schema)))
+            return self.spark.createDataFrame([], nullable(to_spark_schema(reader.delivered)))
         return frames[0] if len(frames) == 1 else frames[0].union(frames[1])
 
     def outline(self) -> DataFrame:
         """A relation without files that has the table's columns and name."""
-        without_files = open_files(self.spark, to_spark_schema(self.scan.row_reader().schema), [])
+        without_files = open_files(self.spark, to_spark_schema(self.scan.schema), [])
         return with_statistics(without_files, PlanStatistics(0, 0), self.scan.state.name)
 
     @property
@@ -165,7 +165,7 @@ class IcebergRead:
         self, reader: RowReader, tasks: Sequence[FileScanTask], shares: Sequence[FileScanTask]
     ) -> DataFrame:
         """A frame whose rows Python workers read."""
-        schema = nullable(to_spark_schema(reader.schema))
+        schema = nullable(to_spark_schema(reader.delivered))
         threads = replace(reader, threads=1)
         frame = read_through_arrow(self.spark, threads, shares, schema, sum(map(_row_count, tasks)))
         return with_statistics_or_hint(frame, self._statistics(reader.schema, tasks), self.scan.state.name)

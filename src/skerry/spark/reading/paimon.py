@@ -79,7 +79,7 @@ class PaimonRead:
     def outline(self) -> DataFrame:
         """A relation without files that has the table's columns and name."""
         without_files = open_files(self.spark, to_spark_schema(self.scan.schema), [])
-        return with_statistics(without_files, PlanStatistics(0, 0), self.scan.own_reader().state.name)
+        return with_statistics(without_files, PlanStatistics(0, 0), self.scan.state.name)
 
     @property
     def file_count(self) -> int:
@@ -179,7 +179,7 @@ class _BranchRead:
     def _through_arrow(self, reader: SplitReader, splits: Sequence[Split]) -> DataFrame:
         """A frame whose rows Python workers read."""
         files = [file for split in splits for file in split.files]
-        schema = nullable(to_spark_schema(reader.columns))
+        schema = nullable(to_spark_schema(reader.delivered))
         frame = read_through_arrow(self.spark, reader, splits, schema, sum(map(_row_count, files)))
         return with_statistics_or_hint(frame, self._statistics(reader.columns, files), self._state.name)
 

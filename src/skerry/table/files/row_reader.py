@@ -26,7 +26,7 @@ from skerry.table.files.row_deletes_keys import KeyDeletes
 from skerry.table.files.scan_task import FileScanTask
 from skerry.table.files.stored_file import Part, StoredFile, check_row_count, reading
 from skerry.table.files.stored_files import open_stored
-from skerry.table.files.variant_paths import PathValue, only_paths, with_values
+from skerry.table.files.variant_paths import PathValue, only_paths, schema_with, with_values
 from skerry.table.predicate import ALWAYS_TRUE, Column, FieldMetrics, Predicate, Verdict, evaluate, row_mask
 from skerry.table.rows.metadata_columns import (
     DELETED,
@@ -136,6 +136,11 @@ class RowReader:
     columns: pa.Schema | None = None
     values: tuple[PathValue, ...] = ()
 
+    @property
+    def delivered(self) -> pa.Schema:
+        """The columns of `batches`: those of `schema`, and the values."""
+        return schema_with(self.schema, self.values)
+
     def batches(self, tasks: Iterable[FileScanTask], *, limit: int | None = None) -> Iterator[pa.RecordBatch]:
         """Read files in order.
 
@@ -144,7 +149,7 @@ class RowReader:
             limit: Stop after this many rows.
 
         Yields:
-            Batches of `schema` with at least one row, in the order of the files and of the rows in them.
+            Batches of `delivered` with at least one row, in the order of the files and of the rows in them.
 
         Raises:
             FormatError: A data file or delete file is corrupt, or they contradict each other.
