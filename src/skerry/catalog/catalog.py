@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +60,7 @@ class Catalog(QueryableCatalog, Transactional):
         self._properties = dict(properties)
         self._iceberg = iceberg
         self._paimon = paimon
+        self._opening: Callable[[], Callable[[], Catalog]] | None = None
 
     @property
     def name(self) -> str:
@@ -80,6 +81,12 @@ class Catalog(QueryableCatalog, Transactional):
         """
         store: Any = self._store(ICEBERG)
         return store.pyiceberg()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle what it was opened with, to be opened again; a secret is refused (`UnsupportedError`)."""
+        if self._opening is None:
+            raise UnsupportedError("only a catalog that `connect` has opened is pickled")
+        return self._opening(), ()
 
     def __repr__(self) -> str:
         uri = self._properties.get("uri") or self._properties.get("warehouse")

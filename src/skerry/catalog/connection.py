@@ -7,7 +7,8 @@ URI's scheme selects the kind of catalog.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,7 @@ from skerry.storage import MOVED_FROM, MOVED_TO, absolute, allow_locations, file
 from skerry.table.rows.schema import nearest
 
 if TYPE_CHECKING:
+    from skerry.catalog.pickling import Opening
     from skerry.encryption import KeyManagement
 
 __all__ = ["connect"]
@@ -84,11 +86,18 @@ def connect(
     """
     text = _text("target", target)
     options: dict[str, Any] = {**allow_locations(allowed_locations), **properties}
-    if key_management is not None:
-        options[_KEY_MANAGEMENT] = key_management
     for name in ("warehouse", PAIMON_WAREHOUSE):
         if options.get(name) is not None:
             options[name] = _text(name, options[name])
+    given = {**options, "create": False, **({} if key_management is None else {"key_management": key_management})}
+    if key_management is not None:
+        options[_KEY_MANAGEMENT] = key_management
+    found = _connect(text, options, create=create)
+    found._opening = partial(_reopening, found, text, given)  # noqa: SLF001  of a class of this package
+    return found
+
+
+def _connect(text: str, options: dict[str, Any], *, create: bool) -> Catalog:
     scheme, separator, _ = text.partition("://")
     scheme = scheme.lower()
     if separator and scheme != "file":
@@ -104,6 +113,19 @@ def connect(
                 f"{text!r} is neither a folder nor a catalog in PyIceberg's configuration{near}{instead}"
             )
     return _connect_folder(text.removeprefix("file://") if separator else text, options, create=create)
+
+
+def _reopening(catalog: Catalog, target: str, options: Mapping[str, Any]) -> Opening:
+    """What opens a catalog again in another process, whose working folder may be another."""
+    from skerry.catalog.pickling import Opening  # only loaded when it is used
+
+    store = catalog._iceberg  # noqa: SLF001  of a class of this package
+    if target.startswith("memory:") or (store is not None and store.catalog.is_private):
+        raise UnsupportedError("the catalog is in the memory of this process, and is not pickled")
+    if "://" not in target and not (_is_bare_name(target) and target.lower() in configured_names()):
+        target = absolute(Path(target).expanduser().absolute())
+    places = {name: absolute(options[name]) for name in ("warehouse", PAIMON_WAREHOUSE) if options.get(name)}
+    return Opening(connect, target, {**options, **places})
 
 
 def _text(option: str, value: str | os.PathLike[str]) -> str:

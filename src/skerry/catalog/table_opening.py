@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from skerry.catalog.pickling import Opening
 from skerry.errors import NotFoundError, SchemaError
 from skerry.iceberg.metadata.newest_file import is_metadata_file
 from skerry.paimon.metadata.paths import TablePaths
@@ -60,7 +61,17 @@ def open_table(
     if not text:
         raise SchemaError(f"location must be a folder or a metadata file, found {location!r}")
     place = absolute(Path(text).expanduser() if text.startswith("~") else text)
-    options = {**properties, **allow_locations(allowed_locations), READ_ONLY: _REASON}
+    found = _open(place, allow_locations(allowed_locations), key_management, properties)
+    given = {"allowed_locations": list(allowed_locations), "key_management": key_management, **properties}
+    given = {name: value for name, value in given.items() if value}
+    found._opening = Opening(open_table, place, given)  # noqa: SLF001  what has no catalog is opened here
+    return found
+
+
+def _open(
+    place: str, allowed: dict[str, str], key_management: KeyManagement | str | None, properties: dict[str, str]
+) -> Table:
+    options = {**properties, **allowed, READ_ONLY: _REASON}
     storage = Storage(options, locations_of(options))
     if not is_metadata_file(place) and schema_ids(storage, TablePaths(place)):
         from skerry.paimon.table import PaimonTable

@@ -14,7 +14,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from skerry.errors import CommitUnknownError, ConflictError, SkerryError, UnsupportedError
 from skerry.iceberg.catalogs.base import CatalogTable, IcebergCatalog, Identifier, MetadataWrite, TableCommit
@@ -400,6 +400,9 @@ class _StagedTable(IcebergTable):
     def __init__(self, staging: _StagingHandle, catalog: TableCatalog | None) -> None:
         super().__init__(staging, catalog)
         self.staging = staging
+
+    def __reduce__(self) -> NoReturn:
+        raise UnsupportedError("a table in a transaction is not pickled", location=self.name)
 
     def _append(self, data: Rows, options: WriteOptions) -> Snapshot | None:
         if options.batch is not None:

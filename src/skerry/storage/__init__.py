@@ -24,7 +24,14 @@ from skerry.storage.location import (
 )
 from skerry.storage.metrics import Counts, Metrics
 from skerry.storage.moves import MOVED_FROM, MOVED_TO, Move, Moves, move_of
-from skerry.storage.options import ALLOWED_LOCATIONS, BASE_LOCATION, READ_ONLY, allow_locations, allowed_locations
+from skerry.storage.options import (
+    ALLOWED_LOCATIONS,
+    BASE_LOCATION,
+    READ_ONLY,
+    allow_locations,
+    allowed_locations,
+    is_harmless,
+)
 from skerry.storage.storage import Storage, storage_of
 from skerry.storage.streams import RangeReader, Sink
 
@@ -49,6 +56,7 @@ __all__ = [
     "bounded_name",
     "decode_json",
     "file_key",
+    "is_harmless",
     "is_local",
     "is_relative",
     "is_within",

@@ -27,6 +27,7 @@ __all__ = [
     "allow_locations",
     "allowed_locations",
     "describe_options",
+    "is_harmless",
     "secret_values",
     "select_options",
     "signs_remotely",
@@ -133,6 +134,11 @@ def allowed_locations(properties: Mapping[str, Any]) -> tuple[str, ...]:
     if not isinstance(found, list) or not all(isinstance(location, str) and location for location in found):
         raise SchemaError(f"catalog property {ALLOWED_LOCATIONS!r} is {text!r}, expected a JSON list of locations")
     return tuple(map(absolute, found))
+
+
+def is_harmless(name: str) -> bool:
+    """Whether the value of an option is known not to be a secret."""
+    return name in _PUBLIC
 
 
 def describe_options(options: Mapping[str, str]) -> dict[str, str]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from numbers import Integral
+from operator import methodcaller
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import pyarrow as pa
@@ -36,6 +37,10 @@ class ReadableTable(ABC):
 
     It shows the state that was newest when it was loaded or last changed through it; `refresh` loads the newest.
     """
+
+    _catalog: Any = None
+    _opening: Callable[[], Self] | None = None
+    """Opens the table again where there is no catalog."""
 
     # ---- identity ----
 
@@ -129,12 +134,19 @@ class ReadableTable(ABC):
         }
         return table_html(self.name, facts, self.schema)
 
-    def __reduce__(self) -> NoReturn:
-        raise UnsupportedError(
-            "a table holds its catalog's connections and is not pickled: send its name, and load it from a catalog "
-            "that is connected where it is wanted",
-            location=self.name,
-        )
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle its name and what its catalog was opened with; it is loaded again, in its newest state.
+
+        Raises:
+            UnsupportedError: The catalog was given a secret, or the table has no catalog.
+        """
+        if self._opening is not None:
+            return self._opening, ()
+        if self._catalog is None:
+            raise UnsupportedError(
+                "the table was opened without a catalog and is not pickled: send its location", location=self.name
+            )
+        return methodcaller("load_table", self.name), (self._catalog,)
 
     @property
     @abstractmethod
