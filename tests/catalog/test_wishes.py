@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import warnings
 
 import polars as pl
 import pyarrow as pa
@@ -235,6 +236,40 @@ def test_the_log_is_quiet_and_says_what_is_committed_if_asked(table, caplog):
     (record,) = caplog.records
     assert record.name == "skerry"
     assert record.getMessage().startswith("shop.sales: committed Append")
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("write.target-file-size", "write.target-file-size-bytes"),
+        ("write.parquet.compresion-codec", "write.parquet.compression-codec"),
+        ("write.delet.mode", "write.delete.mode"),
+        ("commit.retry.num-retry", "commit.retry.num-retries"),
+        ("write.parquet.colour", None),
+    ],
+)
+def test_a_misspelt_property_of_iceberg_is_told(catalog, name, hint):
+    said = f"'{name}'; did you mean '{hint}'" if hint else f"'{name}'$"
+    with pytest.warns(UserWarning, match=said):
+        table = catalog.create_table("a.t", SCHEMA, properties={name: "1"})
+    assert table.properties[name] == "1"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # what is there already is not told again, and neither is what others obey
+        table.set_properties({"write.spark.fanout.enabled": "true", "acme.write": "x", "write.acme.mode": "x"})
+        table.set_properties({"write.parquet.bloom-filter-enabled.column.id": "true", "gc.enabled": "true"})
+
+
+def test_a_misspelt_storage_option_is_told(tmp_path):
+    with pytest.warns(UserWarning, match=r"'s3\.end-point'; did you mean 's3\.endpoint'"):
+        skerry.connect(tmp_path / "w", **{"s3.end-point": "http://x"})
+    with pytest.raises(SchemaError, match=r"'s3\.anonymous' is 'maybe', expected true or false"):
+        skerry.connect(tmp_path / "new", **{"s3.anonymous": "maybe"})
+    with pytest.raises(SchemaError, match="expected seconds"):
+        skerry.connect(tmp_path / "new", **{"s3.request-timeout": "soon"})
+    assert not (tmp_path / "new").exists()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        skerry.connect(tmp_path / "w", **{"s3.endpoint": "http://x", "adls.sas-token.me": "x", "py-io-impl": "x"})
 
 
 def test_a_property_of_ours_that_nothing_obeys_is_told(table, recwarn):

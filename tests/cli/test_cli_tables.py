@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime as dt
 import json
 import re
+import subprocess
+import sys
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -204,3 +206,16 @@ def test_a_warehouse_is_not_made_by_a_slip(run, tmp_path, monkeypatch):
     assert asked == ["There is no warehouse 'warehuose'; did you mean 'warehouse'?. Create it?"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["warehouse"]
     skerry.connect("./productoin")
+
+
+def test_warnings_are_one_line(tmp_path):
+    command = "from skerry.cli import main; main()"
+    made = skerry.connect(tmp_path).create_table("a.t", pa.schema([("k", pa.int64())]))
+    done = subprocess.run(
+        [sys.executable, "-c", command, "set", made.name, "write.delet.mode=x", "-w", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    said = "warning: nothing obeys the table property 'write.delet.mode'; did you mean 'write.delete.mode'?\n"
+    assert done.stderr == said

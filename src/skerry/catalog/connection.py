@@ -24,7 +24,7 @@ from skerry.iceberg.catalogs.base import IcebergCatalog
 from skerry.iceberg.catalogs.configuration import configured, configured_names
 from skerry.iceberg.catalogs.opening import key_ring_of, open_catalog
 from skerry.iceberg.catalogs.sql import SqlCatalog
-from skerry.storage import MOVED_FROM, MOVED_TO, absolute, allow_locations, file_key, redact
+from skerry.storage import MOVED_FROM, MOVED_TO, absolute, allow_locations, check_options, file_key, redact
 from skerry.table.rows.schema import nearest
 
 if TYPE_CHECKING:
@@ -98,6 +98,7 @@ def connect(
 
 
 def _connect(text: str, options: dict[str, Any], *, create: bool) -> Catalog:
+    check_options(options)
     scheme, separator, _ = text.partition("://")
     scheme = scheme.lower()
     if separator and scheme != "file":

@@ -12,7 +12,7 @@ from skerry.errors import NotFoundError, SchemaError
 from skerry.iceberg.metadata.newest_file import is_metadata_file
 from skerry.paimon.metadata.paths import TablePaths
 from skerry.paimon.metadata.schemas import schema_ids
-from skerry.storage import READ_ONLY, Storage, absolute, allow_locations
+from skerry.storage import READ_ONLY, Storage, absolute, allow_locations, check_options
 from skerry.storage import allowed_locations as locations_of
 from skerry.table.table import Table
 
@@ -61,6 +61,7 @@ def open_table(
     if not text:
         raise SchemaError(f"location must be a folder or a metadata file, found {location!r}")
     place = absolute(Path(text).expanduser() if text.startswith("~") else text)
+    check_options(properties)
     found = _open(place, allow_locations(allowed_locations), key_management, properties)
     given = {"allowed_locations": list(allowed_locations), "key_management": key_management, **properties}
     given = {name: value for name, value in given.items() if value}

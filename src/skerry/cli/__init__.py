@@ -13,6 +13,8 @@ from __future__ import annotations
 import gc
 import io
 import sys
+import warnings
+from typing import TextIO
 
 __all__ = ["main"]
 
@@ -40,11 +42,25 @@ class _NoPandas:
 _OBJECTS_BETWEEN_COLLECTIONS = 100_000
 
 
+def _print_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Print a warning as errors are printed: one line, without the place in the library that gave it."""
+    if issubclass(category, UserWarning):
+        print("warning:", " ".join(str(message).split()), file=sys.stderr)
+
+
 def main() -> None:
     """Run the command line of this process."""
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
     if "ingest" not in sys.argv:
         sys.meta_path.insert(0, _NoPandas)
+    warnings.showwarning = _print_warning
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a character that the output's encoding lacks must not fail a command

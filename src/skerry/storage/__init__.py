@@ -30,6 +30,7 @@ from skerry.storage.options import (
     READ_ONLY,
     allow_locations,
     allowed_locations,
+    check_options,
     is_harmless,
 )
 from skerry.storage.storage import Storage, storage_of
@@ -54,6 +55,7 @@ __all__ = [
     "allow_locations",
     "allowed_locations",
     "bounded_name",
+    "check_options",
     "decode_json",
     "file_key",
     "is_harmless",

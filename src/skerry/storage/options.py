@@ -6,8 +6,10 @@ concern the storage and are dropped, so that a catalog's own secrets are not pas
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -26,6 +28,7 @@ __all__ = [
     "StoreSettings",
     "allow_locations",
     "allowed_locations",
+    "check_options",
     "describe_options",
     "is_harmless",
     "secret_values",
@@ -65,6 +68,37 @@ _PUBLIC: Final = frozenset(
         BASE_LOCATION,
     }
 )
+_FLAGS: Final = ("adls.anon", "s3.anonymous", "s3.force-virtual-addressing", "s3.remote-signing-enabled")
+_DURATIONS: Final = ("s3.connect-timeout", "s3.request-timeout")
+_KNOWN: Final = frozenset(
+    {
+        *(name for name in _PUBLIC if name.startswith(("s3.", "gcs.", "adls."))),
+        *_FLAGS,
+        *(
+            f"adls.{name}"
+            for name in (
+                "account-key", "client-id", "client-secret", "connection-string", "credential",
+                "dfs-storage-authority", "dfs-storage-scheme", "sas-token", "tenant-id", "token",
+            )
+        ),
+        *(
+            f"gcs.{name}"
+            for name in (
+                "access", "cache-timeout", "consistency", "default-bucket-location", "oauth2.token",
+                "oauth2.token-expires-at", "requester-pays", "session-kwargs", "version-aware",
+            )
+        ),
+        *(
+            f"s3.{name}"
+            for name in (
+                "access-key-id", "profile-name", "proxy-uri", "resolve-region", "retry-strategy-impl", "role-arn",
+                "role-session-name", "secret-access-key", "session-token", "signer", "signer.endpoint", "signer.uri",
+                "sse-kms-key-id",
+            )
+        ),
+    }
+)  # fmt: skip
+"""What this module obeys, and what PyIceberg does, which may open the catalog."""
 _AZURE_PUBLIC_SUFFIX: Final = "core.windows.net"
 _MIN_SECRET_LENGTH: Final = 4
 _TEMPORARY: Final = {
@@ -139,6 +173,24 @@ def allowed_locations(properties: Mapping[str, Any]) -> tuple[str, ...]:
 def is_harmless(name: str) -> bool:
     """Whether the value of an option is known not to be a secret."""
     return name in _PUBLIC
+
+
+def check_options(options: Mapping[str, Any]) -> None:
+    """Check the options that a caller gives: warn of names that nothing obeys, refuse values that are none.
+
+    Raises:
+        SchemaError: A value does not have the form that its option requires.
+    """
+    for name in options:
+        if name.startswith(("s3.", "gcs.", "adls.")) and name not in _KNOWN and not name.startswith("adls.sas-token."):
+            near = difflib.get_close_matches(name, _KNOWN, n=1, cutoff=0.6)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            warnings.warn(f"nothing obeys the storage option {name!r}{hint}", stacklevel=3)
+    given = select_options(options)
+    for name in _FLAGS:
+        _as_bool(given, name)
+    for name in _DURATIONS:
+        _as_duration(given, name)
 
 
 def describe_options(options: Mapping[str, str]) -> dict[str, str]:

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from skerry.errors import UnsupportedError
 from skerry.iceberg.cleaning.expiry import RetentionDefaults
+from skerry.iceberg.evolution.known_properties import warn_of_unknown
 from skerry.iceberg.manifest_changes import MergePolicy
 from skerry.iceberg.manifests.manifest_list import manifest_codec
 from skerry.iceberg.metadata.table_metadata import TABLE_KEY_ID
@@ -42,7 +43,7 @@ _FILE_FORMATS: Final = ("write.format.default", "write.delete.format.default")
 def check_properties(
     properties: Mapping[str, str], schema: pa.Schema, before: Mapping[str, str] = MappingProxyType({})
 ) -> None:
-    """Refuse values that jobs, commits or scans could not obey.
+    """Refuse values that jobs, commits or scans could not obey, and warn of names that no engine obeys.
 
     Args:
         properties: The table's properties.
@@ -64,6 +65,7 @@ def check_properties(
     properties = {
         name: value for name, value in properties.items() if before.get(name) != value or name in _FILE_FORMATS
     }
+    warn_of_unknown(name for name in properties if name not in before)
     check_statistics_properties(properties, schema)
     check_index_properties(properties, schema)
     check_layout_properties(properties, schema)
