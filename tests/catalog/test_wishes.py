@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import decimal
+import re
+import sys
 import warnings
 
 import polars as pl
@@ -236,6 +239,69 @@ def test_the_log_is_quiet_and_says_what_is_committed_if_asked(table, caplog):
     (record,) = caplog.records
     assert record.name == "skerry"
     assert record.getMessage().startswith("shop.sales: committed Append")
+
+
+def test_the_log_tells_conflicts_retries_and_clean_ups(catalog, caplog):
+    table = catalog.create_table("a.t", SCHEMA, properties={"commit.retry.min-wait-ms": "1"})
+    rival, before = catalog["a.t"], table.handle.catalog.commit_table
+    table.append(ROWS)
+
+    def lose_once(*arguments, **named):
+        table.handle.catalog.commit_table = before
+        rival.append(ROWS)
+        return before(*arguments, **named)
+
+    table.handle.catalog.commit_table = lose_once
+    with caplog.at_level("INFO", logger="skerry"):
+        table.append(ROWS)
+        table.expire_snapshots(keep_last=1, older_than=dt.timedelta(0))
+        catalog.drop_table("a.t", purge=True)
+    said = [record.getMessage() for record in caplog.records]
+    for part in (
+        r"a\.t: conflict in attempt 1 of Append\w*: ",
+        r"a\.t: Append\w* is tried again after \d+ ms",
+        r": deleted \d+ files that belong to no table in \d+ ms",
+        r"a\.t: deleted \d+ files of expired snapshots in \d+ ms",
+        r"a\.t: deleted \d+ files of the dropped table in \d+ ms",
+    ):
+        assert any(re.search(part, text) for text in said), (part, said)
+
+
+class Traced:
+    """OpenTelemetry's API as far as it is used: the names of spans with what is around them."""
+
+    def __init__(self):
+        self.spans, self.open = [], []
+
+    def get_tracer(self, name, version):
+        assert name == "skerry"
+        assert version == skerry.__version__
+        return self
+
+    @contextlib.contextmanager
+    def start_as_current_span(self, name, attributes):
+        self.open.append(name)
+        self.spans.append((list(self.open), attributes))
+        yield self
+        self.open.pop()
+
+    def add_event(self, name, attributes):
+        self.spans.append(([*self.open, name], attributes))
+
+
+def test_work_is_traced_where_opentelemetry_is_used(table, monkeypatch):
+    assert "opentelemetry" not in sys.modules
+    traced = Traced()
+    monkeypatch.setitem(sys.modules, "opentelemetry.trace", traced)
+    table.append(ROWS)
+    names = [names for names, _ in traced.spans]
+    assert names == [
+        ["skerry.append"],
+        ["skerry.append", "skerry.commit"],
+        ["skerry.append", "skerry.commit", "skerry.publish"],
+    ]
+    assert traced.spans[1][1]["skerry.table"] == "shop.sales"
+    assert traced.spans[2][1]["skerry.attempt"] == 1
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from skerry.iceberg.metadata.table_metadata import TableMetadata
 from skerry.iceberg.statistics.earlier import statistics_named_by
 from skerry.storage import Storage, file_key, is_within
 from skerry.table.work.remembered import Remembered
+from skerry.table.work.telemetry import working
 
 __all__ = ["delete_old_metadata"]
 
@@ -54,8 +55,9 @@ def delete_old_metadata(base: TableState, metadata: TableMetadata, metadata_loca
     kept = set(map(file_key, named))
     forgotten = [location for location in dropped if file_key(location) not in kept and _is_own(base, location)]
     released = _released(base.storage, forgotten, log, newest)
-    base.storage.delete(forgotten)
-    base.storage.delete(location for location in released if _is_own(base, location))
+    with working(base.name, f"deleted {len(forgotten)} old metadata files", "delete", files=len(forgotten)):
+        base.storage.delete(forgotten)
+        base.storage.delete(location for location in released if _is_own(base, location))
 
 
 def _is_own(base: TableState, location: str) -> bool:

@@ -24,6 +24,7 @@ from skerry.storage import file_key, is_within, join, name, parent
 from skerry.table.reachability import Aliases, FileKey, ReachableTable
 from skerry.table.summaries import OrphanFile, OrphanSummary
 from skerry.table.work.tasks import Executor, JobProgress, ProgressCallback, ThreadExecutor
+from skerry.table.work.telemetry import working
 
 __all__ = ["remove_orphans"]
 
@@ -197,7 +198,8 @@ class _Sweep:
             for file in marked[start : start + _BATCH]:
                 (saved if file_key(file.location) in reached else batch).append(file)
             try:
-                self._table.storage.delete(file.location for file in batch)
+                with working(self._table.name, f"deleted {len(batch)} orphans", "delete", files=len(batch)):
+                    self._table.storage.delete(file.location for file in batch)
             except SkerryError as error:
                 error.message = f"not all orphans were deleted: {error.message}"
                 raise

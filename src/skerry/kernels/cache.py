@@ -14,6 +14,7 @@ import functools
 import hashlib
 import importlib.util
 import json
+import logging
 import os
 import pkgutil
 import platform
@@ -45,6 +46,7 @@ __all__ = [
     "write_sealed",
 ]
 
+_LOG = logging.getLogger("skerry")
 _MAGIC = b"skerry kernels 1\n"
 _DIGEST_BYTES = 32
 
@@ -139,11 +141,15 @@ def read_sealed(path: Path) -> bytes | None:
     try:
         with path.open("rb") as file:
             if not is_trusted(os.fstat(file.fileno())):  # machine code that another user planted is not run
+                _LOG.info("%s: refused from the cache: another user may have written it", path)
                 return None
             content = file.read()
     except OSError:
         return None
-    return unsealed(content)
+    body = unsealed(content)
+    if body is None:
+        _LOG.info("%s: refused from the cache: it is damaged or of another version", path)
+    return body
 
 
 def write_sealed(path: Path, body: bytes) -> None:

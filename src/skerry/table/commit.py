@@ -15,21 +15,19 @@ interrupt, counts as unknown unless the store or catalog has proven that nothing
 
 from __future__ import annotations
 
-import logging
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from skerry.errors import CommitUnknownError, ConflictError
 from skerry.storage import Storage
 from skerry.table.owned_files import OwnedFiles, PublishStep, owned_files
 from skerry.table.properties import whole_number
+from skerry.table.work.telemetry import LOG, span, working
 
 __all__ = ["CommitTarget", "NotPublishedError", "Operation", "RetryPolicy", "commit", "commit_to"]
-
-_LOG = logging.getLogger("skerry")
 
 
 class BaseState(Protocol):
@@ -179,6 +177,27 @@ def commit(
     """
     base = target.load()
     retry = policy(base) if callable(policy) else policy or RetryPolicy()
+    with span("commit", table=_place(base), operation=type(operation).__name__) as current:
+        return _commit(operation, target, base, retry, current)
+
+
+def _commit(
+    operation: Operation[Base, Change],
+    target: CommitTarget[Base, Change, Staged],
+    base: Base,
+    retry: RetryPolicy,
+    current: Any,
+) -> Base:
+    """Apply and publish until it succeeds or must not be tried again.
+
+    Args:
+        operation: What to do.
+        target: The table.
+        base: Its state.
+        retry: How to retry.
+        current: The span of the commit; None if nobody traces.
+    """
+    place, name = _place(base), type(operation).__name__
     waits = retry.waits_s()
     deadline = time.monotonic() + retry.total_timeout_ms / 1000
     attempts = 1
@@ -186,26 +205,23 @@ def commit(
         change = operation.apply(base)
         if change is None:
             return base
-        begin = time.monotonic()
         try:
-            done = commit_to(target, base, change)
-            _LOG.info("%s: committed %s in %.0f ms", _place(base), _name(operation), 1000 * (time.monotonic() - begin))
-            return done
+            with working(place, f"committed {name}", "publish", attempt=attempts):
+                return commit_to(target, base, change)
         except ConflictError as lost:
-            _LOG.info("%s: conflict in attempt %d of %s: %s", _place(base), attempts, _name(operation), lost.message)
+            LOG.info("%s: conflict in attempt %d of %s: %s", place, attempts, name, lost.message)
+            if current is not None:
+                current.add_event("conflict", {"skerry.attempt": attempts, "skerry.reason": lost.message})
             if not lost.retryable:
                 raise
             wait = next(waits, None)
             if wait is None or time.monotonic() + wait > deadline:
                 lost.message = f"gave up after {attempts} attempt{'s' * (attempts > 1)}: {lost.message}"
                 raise
+        LOG.info("%s: %s is tried again after %.0f ms", place, name, 1000 * wait)
         time.sleep(wait)
         attempts += 1
         base = target.load()
-
-
-def _name(operation: object) -> str:
-    return type(operation).__name__
 
 
 def _place(base: BaseState) -> str:

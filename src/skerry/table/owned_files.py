@@ -17,21 +17,19 @@ When in doubt, files are kept. If they belong to no table they are orphans, whic
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from skerry.errors import CommitUnknownError
-from skerry.storage import Storage, name
+from skerry.storage import Storage, name, parent
 from skerry.table.work.tasks import Executor
+from skerry.table.work.telemetry import LOG, working
 
 __all__ = ["OwnedFiles", "PublishStep", "after_publish", "give_up", "log_after_publish", "log_failures", "owned_files"]
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
-
-_LOG = logging.getLogger("skerry")
 
 _open: set[OwnedFiles] = set()
 """The blocks that have not ended, of all threads: a publish step passes the files that it names to all of them."""
@@ -124,7 +122,8 @@ class OwnedFiles:
                 found.update(dict.fromkeys(source()))
         gone = [location for location in found if name(location) not in self._named]
         if gone:
-            with log_failures("files that belong to no table were not deleted"):
+            failed = log_failures("files that belong to no table were not deleted")
+            with failed, working(parent(gone[0]), f"deleted {len(gone)} files that belong to no table", "clean up"):
                 self._storage.delete(gone)
 
 
@@ -204,7 +203,7 @@ def after_publish(work: str) -> Iterator[None]:
 
 def log_after_publish(work: str, error: Exception) -> None:
     """Log a failure after a publish step, of which the caller sees the success."""
-    _LOG.warning("the commit succeeded; %s failed: %s: %s", work, type(error).__name__, error)
+    LOG.warning("the commit succeeded; %s failed: %s: %s", work, type(error).__name__, error)
 
 
 @contextmanager
@@ -217,4 +216,4 @@ def log_failures(what: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # noqa: BLE001  written to the log
-        _LOG.warning("%s: %s: %s", what, type(error).__name__, error)
+        LOG.warning("%s: %s: %s", what, type(error).__name__, error)

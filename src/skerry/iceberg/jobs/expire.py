@@ -32,6 +32,7 @@ from skerry.table.owned_files import after_publish, log_failures
 from skerry.table.summaries import ExpireSummary
 from skerry.table.table_files import TableFile
 from skerry.table.work.tasks import Executor, JobProgress, ProgressCallback, ThreadExecutor
+from skerry.table.work.telemetry import working
 
 __all__ = ["deletable", "expire_snapshots"]
 
@@ -186,6 +187,7 @@ def deletable(state: TableState, files: Iterable[TableFile]) -> tuple[tuple[Tabl
 def _delete(state: TableState, files: Sequence[TableFile], progress: ProgressCallback | None) -> None:
     if not files:
         return
-    state.storage.delete(file.location for file in files)
+    with working(state.name, f"deleted {len(files)} files of expired snapshots", "delete", files=len(files)):
+        state.storage.delete(file.location for file in files)
     if progress is not None:
         progress(JobProgress("delete", len(files), len(files), done_bytes=sum(file.size_bytes for file in files)))

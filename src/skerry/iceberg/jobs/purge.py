@@ -20,6 +20,7 @@ from skerry.table.indexes.registry import index_files, piece_names
 from skerry.table.owned_files import after_publish
 from skerry.table.reachability import FileKey
 from skerry.table.work.tasks import Executor, ThreadExecutor
+from skerry.table.work.telemetry import working
 
 __all__ = ["purge"]
 
@@ -66,6 +67,7 @@ def purge(
         if is_within(state.metadata.location, location) and (only is None or key in only)
     ]
     drop()
-    with after_publish("deleting the old files of the table"):
+    done = f"deleted {len(inside)} files of the dropped table"
+    with after_publish("deleting the old files of the table"), working(state.name, done, "delete", files=len(inside)):
         state.storage.delete(inside)
     return len(inside)

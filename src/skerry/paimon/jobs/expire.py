@@ -39,6 +39,7 @@ from skerry.table.history import in_utc
 from skerry.table.owned_files import after_publish
 from skerry.table.summaries import ExpireSummary
 from skerry.table.work.tasks import Executor, JobProgress, ProgressCallback
+from skerry.table.work.telemetry import working
 
 __all__ = ["ExpiryRule", "expire_snapshots", "plan_expired"]
 
@@ -154,7 +155,9 @@ def expire_snapshots(
     if not dry_run:
         _expire(state, plan)
         with after_publish("deleting the files of expired snapshots"):
-            storage.delete([file.location for file in inside])
+            done = f"deleted {len(inside)} files of expired snapshots"
+            with working(state.name, done, "delete", files=len(inside)):
+                storage.delete([file.location for file in inside])
             if progress is not None:
                 size = sum(file.size_bytes for file in inside)
                 progress(JobProgress("delete", len(inside), len(inside), done_bytes=size))

@@ -20,6 +20,7 @@ import pyarrow as pa
 import xxhash
 
 from skerry.kernels import is_trusted
+from skerry.table.work.telemetry import LOG
 
 __all__ = ["BatchFolder"]
 
@@ -56,6 +57,7 @@ class BatchFolder:
             with pa.memory_map(str(path)) as source:
                 status = path.stat()
                 if not is_trusted(status):
+                    LOG.info("%s: refused from the cache: another user may have written it", path)
                     return None
                 content = source.read_buffer()
         except OSError:
@@ -63,6 +65,7 @@ class BatchFolder:
         head = content[:_HEAD_BYTES].to_pybytes()
         body = content[_HEAD_BYTES:]
         if len(head) < _HEAD_BYTES or head[: len(_MAGIC)] != _MAGIC or head[_DIGEST] != _digest(head, body):
+            LOG.info("%s: refused from the cache: it is damaged or of another version", path)
             return None
         if time.time() - status.st_mtime > _TOUCH_SECONDS:
             with contextlib.suppress(OSError):

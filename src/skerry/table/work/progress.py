@@ -11,6 +11,7 @@ from typing import TypeAlias
 from skerry.errors import SchemaError
 from skerry.table.work.quantities import count, size
 from skerry.table.work.tasks import JobProgress, ProgressCallback
+from skerry.table.work.telemetry import span
 
 __all__ = ["Pace", "Progress", "progress_callback", "show_progress"]
 
@@ -20,7 +21,7 @@ Progress: TypeAlias = bool | ProgressCallback | None
 
 @contextmanager
 def progress_callback(progress: Progress, first: str) -> Iterator[ProgressCallback | None]:
-    """Open the progress callback that the argument `progress` of a method asks for.
+    """Open the progress callback that the argument `progress` of a method asks for, and a span of the whole job.
 
     Args:
         progress: The argument.
@@ -29,13 +30,14 @@ def progress_callback(progress: Progress, first: str) -> Iterator[ProgressCallba
     Raises:
         SchemaError: It is something else.
     """
-    if progress is True:
-        with show_progress(first) as callback:
-            yield callback
-    elif progress and not callable(progress):
+    if progress and progress is not True and not callable(progress):
         raise SchemaError(f"progress takes True, None or a callable, found {type(progress).__name__}: {progress!r}")
-    else:
-        yield progress or None
+    with span(first):
+        if progress is True:
+            with show_progress(first) as callback:
+                yield callback
+        else:
+            yield progress or None
 
 
 @contextmanager
