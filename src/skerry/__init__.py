@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from skerry.table.arguments import Rows as Rows
     from skerry.table.copying import CopiedFile as CopiedFile
     from skerry.table.copying import CopySummary as CopySummary
+    from skerry.table.display import load_ipython_extension as load_ipython_extension
     from skerry.table.explanation import Explanation as Explanation
     from skerry.table.files.data_file import DataFile as DataFile
     from skerry.table.history import Ref as Ref
@@ -126,6 +127,7 @@ _WHERE: Final = {
     "View": "catalog.view",
     "ViewDefinition": "catalog.view",
     "connect": "catalog",
+    "load_ipython_extension": "table.display",
     "open_table": "catalog",
 }
 

@@ -9,6 +9,7 @@ import re
 import sys
 import warnings
 
+import duckdb
 import polars as pl
 import pyarrow as pa
 import pyarrow.csv
@@ -265,6 +266,76 @@ def test_the_log_tells_conflicts_retries_and_clean_ups(catalog, caplog):
         r"a\.t: deleted \d+ files of the dropped table in \d+ ms",
     ):
         assert any(re.search(part, text) for text in said), (part, said)
+
+
+LAZY = {
+    "comparison": (pl.col("n") > 95, {"n": 4}),
+    "equal": (pl.col("s") == "s7", {"s": 1}),
+    "reversed": (pl.lit(95) < pl.col("n"), {"n": 4}),
+    "nan is the largest": (pl.col("f") > 97.5, {"f": 2}),
+    "at least": ((pl.col("n") >= 98) & (pl.col("n") + 1 > 99), {"n": 1}),
+    "either": ((pl.col("n") == 1) | pl.col("s").is_null(), {"n": 2}),
+    "not": (~((pl.col("n") > 2) | pl.col("b")), {"n": 1}),
+    "list": (pl.col("n").is_in([1, 2, 300]), {"n": 2}),
+    "between": (pl.col("n").is_between(3, 5), {"n": 3}),
+    "prefix": (pl.col("s").str.starts_with("s9"), {"s": 11}),
+    "ending, which a scan does not know": (pl.col("s").str.ends_with("9"), {"s": 10}),
+    "time": (pl.col("t") < dt.datetime(2024, 1, 3), {"t": 2}),
+    "another type": (pl.col("n").cast(pl.String) == "5", {"n": 1}),
+}
+
+
+@pytest.mark.parametrize("expression", LAZY)
+def test_a_lazy_frame_reads_what_its_plan_needs(expression, lazy_table, monkeypatch):
+    predicate, ((column, rows),) = LAZY[expression][0], LAZY[expression][1].items()
+    frame = lazy_table.lazy()
+    asked = []
+    scan = lazy_table.scan
+    monkeypatch.setattr(lazy_table, "scan", lambda *given, **named: asked.append(given) or scan(*given, **named))
+    found = frame.filter(predicate).select(column).collect()
+    expected = lazy_table.to_polars().filter(predicate).select(column)
+    assert found.height == rows
+    assert found.equals(expected, null_equal=True)
+    (columns, where), *_ = asked
+    assert set(columns) == {column, *predicate.meta.root_names()}
+    assert (where is None) == (expression in ("ending, which a scan does not know", "another type"))
+
+
+@pytest.fixture(scope="module")
+def lazy_table(tmp_path_factory):
+    rows = pa.table(
+        {
+            "n": pa.array(range(100), pa.int32()),
+            "s": [f"s{n}" if n != 50 else None for n in range(100)],
+            "f": [float(n) if n != 3 else float("nan") for n in range(99)] + [None],
+            "b": [n % 2 == 0 for n in range(100)],
+            "t": [dt.datetime(2024, 1, 1) + dt.timedelta(days=n) for n in range(100)],
+        }
+    )
+    table = skerry.connect(tmp_path_factory.mktemp("lazy")).create_table("a.t", rows.schema)
+    table.append(rows)
+    return table
+
+
+def test_a_lazy_frame_is_of_its_snapshot_and_stops_early(table):
+    table.append(ROWS)
+    frame = table.lazy()
+    table.append(ROWS)
+    assert frame.select(pl.len()).collect().item() == 2
+    assert frame.head(1).collect().height == 1
+    assert frame.filter(pl.col("id") > 0).head(1).collect()["id"].to_list() == [1]
+    assert "SKERRY" in frame.explain()
+    assert frame.collect_schema().names() == SCHEMA.names
+
+
+def test_duckdb_finds_tables_and_scans_by_their_names(table):
+    table.append(ROWS)
+    chosen = table.scan(where="id = 2")
+    sales = table
+    found = duckdb.sql("SELECT sum(sales.id), count(chosen.id) FROM sales LEFT JOIN chosen USING (id)").fetchall()
+    assert found == [(3, 1)]
+    assert sales is table
+    assert chosen.count() == 1
 
 
 class Traced:

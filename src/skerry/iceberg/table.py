@@ -20,7 +20,7 @@ from skerry.iceberg.metadata.snapshot import Operation, SnapshotRefType
 from skerry.iceberg.statistics.columns import column_freshness, column_statistics
 from skerry.storage import Storage
 from skerry.table.arguments import Condition, Rows, WriteOptions
-from skerry.table.history import MAIN, Ref, Retention, Snapshot, Snapshots, of_batch, of_millis
+from skerry.table.history import MAIN, History, HistoryEntry, Ref, Retention, Snapshot, Snapshots, of_batch, of_millis
 from skerry.table.table import TableCatalog
 from skerry.table.updates import SchemaStep, SpecStep
 from skerry.table.work.tasks import Executor, ProgressCallback, ThreadExecutor
@@ -157,8 +157,9 @@ class IcebergTable(IndexedIcebergTable):
         current = self.handle.state.snapshot(ref)
         return None if current is None else self._snapshots([current])[0]
 
-    def history(self) -> list[tuple[datetime, int]]:
-        return [(of_millis(entry.timestamp_ms), entry.snapshot_id) for entry in self.handle.state.metadata.snapshot_log]
+    def history(self) -> History:
+        log = self.handle.state.metadata.snapshot_log
+        return History(HistoryEntry(of_millis(entry.timestamp_ms), entry.snapshot_id) for entry in log)
 
     def _refs(self) -> list[Ref]:
         return [

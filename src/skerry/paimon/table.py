@@ -26,7 +26,7 @@ from skerry.storage import RangeReader, Storage
 from skerry.table.arguments import Condition, Keys, Rows, WriteOptions
 from skerry.table.copying import CopyRequest, CopySummary
 from skerry.table.files.data_file import DataFile
-from skerry.table.history import MAIN, Ref, Retention, Snapshot, Snapshots, of_batch
+from skerry.table.history import MAIN, History, HistoryEntry, Ref, Retention, Snapshot, Snapshots, of_batch
 from skerry.table.inspection.upkeep import Upkeep
 from skerry.table.merging import MergeClauses
 from skerry.table.movable import CopyCatalog
@@ -189,8 +189,8 @@ class PaimonTable(IndexedPaimonTable):
         snapshot = self.handle.current_snapshot(ref)
         return None if snapshot is None else described_snapshot(snapshot)
 
-    def history(self) -> list[tuple[datetime, int]]:
-        return self.handle.history()
+    def history(self) -> History:
+        return History(HistoryEntry(*entry) for entry in self.handle.history())
 
     def _refs(self) -> list[Ref]:
         return self.handle.refs()

@@ -5,7 +5,7 @@ Modules import it when a notebook asks, so that nothing else pays for it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import datetime
 from enum import Enum
@@ -17,7 +17,7 @@ from skerry.markup import Column, Content, Html, definitions, element, table
 from skerry.table.rows.schema import field_id
 from skerry.table.work.quantities import moment, size
 
-__all__ = ["framed", "record_html", "records_html", "shown", "table_html"]
+__all__ = ["arrow_html", "framed", "load_ipython_extension", "record_html", "records_html", "shown", "table_html"]
 
 _MOST_ROWS: Final = 100
 _MOST_LETTERS: Final = 100
@@ -47,11 +47,53 @@ def record_html(record: Any) -> Html:
 
 def records_html(records: Sequence[Any], title: str) -> Html:
     """Records of a kind, such as snapshots: a row for each, the last hundred of many."""
-    names = [each.name for each in fields(records[0])] if records else []
+    names = _names(records[0]) if records else []
     columns = [_field_column(name, records) for name in names]
     more = f", the last {_MOST_ROWS}" if len(records) > _MOST_ROWS else ""
     listed = table(records[-_MOST_ROWS:], columns, caption="") if records else None
     return framed(f"{title} ({len(records):,}{more})", listed)
+
+
+def _names(record: Any) -> list[str]:
+    """The fields of a dataclass or a named tuple."""
+    return [each.name for each in fields(record)] if is_dataclass(record) else list(record._fields)
+
+
+def arrow_html(rows: pa.Table | pa.RecordBatch) -> Html:
+    """Rows in Arrow, such as a metadata table: the first hundred.
+
+    Args:
+        rows: The rows.
+    """
+    shown_rows = rows.slice(0, _MOST_ROWS).to_pylist()
+    columns = [
+        Column[dict[str, Any]](
+            field.name, _cell(field.name), right=pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
+        )
+        for field in list(rows.schema)[:_MOST_ROWS]
+    ]
+    more = f", the first {_MOST_ROWS}" if rows.num_rows > _MOST_ROWS else ""
+    left_out = len(rows.schema) - len(columns)
+    return framed(
+        f"{rows.num_rows:,} rows{more}",
+        table(shown_rows, columns, caption=""),
+        element("p", f"and {left_out:,} more columns", class_="dim") if left_out else None,
+    )
+
+
+def _cell(name: str) -> Callable[[dict[str, Any]], Content]:
+    return lambda row: shown(name, row[name])
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """Show Arrow tables, such as those of `table.inspect`, as tables in this notebook: `%load_ext skerry`.
+
+    Args:
+        shell: IPython's shell.
+    """
+    formatter = shell.display_formatter.formatters["text/html"]
+    for type_ in (pa.Table, pa.RecordBatch):
+        formatter.for_type(type_, arrow_html)
 
 
 def _field_column(name: str, records: Sequence[Any]) -> Column[Any]:

@@ -5,12 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 
 from skerry.arguments import check_whole_number
 from skerry.errors import FormatError, SchemaError
 from skerry.table.records import Record, Records
 
-__all__ = ["MAIN", "Ref", "Retention", "Snapshot", "Snapshots", "in_utc", "of_batch", "of_millis"]
+__all__ = [
+    "MAIN",
+    "History",
+    "HistoryEntry",
+    "Ref",
+    "Retention",
+    "Snapshot",
+    "Snapshots",
+    "in_utc",
+    "of_batch",
+    "of_millis",
+]
 
 MAIN = "main"
 """The default branch."""
@@ -58,6 +70,24 @@ class Snapshots(Records[Snapshot]):
     """Snapshots of a table; a table in a notebook."""
 
     title = "Snapshots"
+
+
+class HistoryEntry(NamedTuple):
+    """A change of the current snapshot.
+
+    Args:
+        timestamp: When it became the current one, UTC.
+        snapshot_id: Its id.
+    """
+
+    timestamp: datetime
+    snapshot_id: int
+
+
+class History(Records[HistoryEntry]):
+    """Which snapshots were the current one; a table in a notebook."""
+
+    title = "History"
 
 
 def of_batch(snapshot: Snapshot | None, *, applied: bool) -> Snapshot | None:

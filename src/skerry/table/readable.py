@@ -15,7 +15,7 @@ from skerry.arguments import check_instance, check_list
 from skerry.errors import MissingDependencyError, SchemaError, UnsupportedError
 from skerry.storage import Storage
 from skerry.table.arguments import Condition, Keys, Moment, Parameters, moment_of
-from skerry.table.history import MAIN, Ref, Snapshot
+from skerry.table.history import MAIN, History, Ref, Snapshot
 from skerry.table.statistics.by_column import Statistics
 from skerry.table.statistics.column_statistics import ColumnStatistics, Freshness
 
@@ -180,8 +180,8 @@ class ReadableTable(ABC):
         return {ref.name: ref for ref in sorted(self._refs(), key=lambda ref: (ref.name != MAIN, ref.name))}
 
     @abstractmethod
-    def history(self) -> list[tuple[datetime, int]]:
-        """When which snapshot became the current one, oldest first."""
+    def history(self) -> History:
+        """When which snapshot became the current one, oldest first: pairs `(timestamp, snapshot_id)`."""
 
     # ---- rows ----
 
@@ -255,6 +255,26 @@ class ReadableTable(ABC):
         except ImportError as error:
             raise MissingDependencyError("to_pandas() needs the package pandas") from error
         return self.scan().to_arrow().to_pandas()
+
+    def lazy(self) -> polars.LazyFrame:
+        """The table as a lazy frame of Polars: its filters, columns and limits become those of the scan.
+
+        Rows are those of the snapshot that is current now, whenever they are collected.
+
+        Raises:
+            MissingDependencyError: Polars is not installed.
+        """
+        from skerry.table.lazy_frame import lazy_frame
+
+        whole = self.scan()
+        pinned = whole.snapshot_id
+
+        def scan(
+            columns: list[str] | None, where: str | None, *, parameters: list[Any] | None, limit: int | None
+        ) -> TableScan:
+            return self.scan(columns, where, parameters=parameters, limit=limit, snapshot=pinned)
+
+        return lazy_frame(scan, whole.schema, self.name)
 
     def to_polars(self) -> polars.DataFrame:
         """All rows as a Polars frame; MissingDependencyError without Polars."""
