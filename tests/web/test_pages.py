@@ -101,6 +101,28 @@ def test_files_add_up_to_the_table(client):
     assert {line["partition"] for line in one["files"]} == {"day=1"}
 
 
+@pytest.mark.parametrize("format_", ["iceberg", "paimon"])
+def test_files_overlap_as_their_bounds_say(tmp_path, format_):
+    schema = pa.schema([("k", pa.int64()), ("s", pa.string()), ("l", pa.list_(pa.int64()))])
+    table = skerry.connect(tmp_path).create_table("a.t", schema, format=format_)
+    for first in (0, 5, 10, 100):  # the first three overlap by a half
+        table.append(pa.table({"k": range(first, first + 10), "s": ["x"] * 10}))
+    client = Client(application(open_source(str(tmp_path), {})))
+    found = client.get("/files.json", t="a.t", column="k").json["overlap"]
+    assert (found["files"], found["without"], found["mean_files"], found["most_files"]) == (4, 0, 1.5, 2)
+    assert len(found["ranges"]) == 4
+    assert found["ranges"][0][0] == 0
+    assert found["ranges"][-1][1] == 1
+    assert client.get("/files.json", t="a.t", column="s").json["overlap"]["mean_files"] == 4
+    assert client.get("/files.json", t="a.t").json["overlap"] is None
+    page = client.get("/files", t="a.t", column="k").text
+    check(page)
+    assert "A value is in 1.5 files on average, in 2 at most, of 4." in page
+    for column in ("l", "<none>"):
+        assert client.get("/files.json", t="a.t", column=column).json["overlap"]["problem"]
+        check(client.get("/files", t="a.t", column=column).text)
+
+
 def test_a_broken_table_hides_no_other(tmp_path):
     catalog = skerry.connect(tmp_path)
     schema = pa.schema([("a", "int64")])

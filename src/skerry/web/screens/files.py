@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from skerry.markup import Column, Html, element, join, table
 from skerry.markup.plots import Area, share_bar, treemap
 from skerry.table.table import Table
+from skerry.web.clustering import Overlap, overlap_of, show_overlap
 from skerry.web.listing import FileListing, list_files
 from skerry.web.query import Query, address
 from skerry.web.source import Source
@@ -77,6 +78,7 @@ class FilesPage:
         files: The files of this page.
         found: How many files match.
         metadata: The newest metadata file, and manifests, indexes and statistics of the snapshot; at most 200.
+        overlap: How much data files overlap in the column that was asked for.
     """
 
     snapshot_id: int | None
@@ -91,6 +93,7 @@ class FilesPage:
     files: list[FileLine]
     found: int
     metadata: list[MetadataFile]
+    overlap: Overlap | None = None
 
 
 def read_files(source: Source, query: Query) -> FilesPage:
@@ -117,7 +120,16 @@ def read_files(source: Source, query: Query) -> FilesPage:
         files=_lines(listing, ordered, opened.location),
         found=len(rows),
         metadata=source.remember(("metadata", opened.location, opened.version), lambda: _metadata(opened)),
+        overlap=_overlap(source, opened, query.text("column"), int(is_data.sum())),
     )
+
+
+def _overlap(source: Source, opened: Table, column: str, data_files: int) -> Overlap | None:
+    """The overlap in a column; None if none was asked for."""
+    if not column:
+        return None
+    key = ("overlap", opened.location, opened.version, column)
+    return source.remember(key, lambda: overlap_of(opened, column, data_files))
 
 
 def _metadata(opened: Table) -> list[MetadataFile]:
@@ -240,7 +252,9 @@ def show_files(found: FilesPage, query: Query) -> Html:
         else None,
         class_="title",
     )
-    return join(head, _treemap(found, query), _size_bars(found), _table(found, query), _metadata_table(found, query))
+    overlap = show_overlap(found.overlap, query)
+    listed = _table(found, query), _metadata_table(found, query)
+    return join(head, _treemap(found, query), _size_bars(found), overlap, *listed)
 
 
 def _metadata_table(found: FilesPage, query: Query) -> Html:
