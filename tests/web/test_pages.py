@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import pytest
 from pages import Client
 
 import skerry
+from skerry.table.work.heartbeats import heartbeat, running_jobs
+from skerry.table.work.tasks import JobProgress
 from skerry.web import open_source
 from skerry.web.app import application
 
@@ -288,6 +291,39 @@ def test_streams_are_told_by_their_batches(tmp_path, format_):
     assert (stream["last_batch"] - stream["batches"][0]["number"], stream["commits"], stream["rows"]) == (3, 4, 8)
     assert stream["interval_s"] >= 0
     check(client.get("/streams", t="a.t").text)
+
+
+def test_jobs_that_run_are_shown_while_they_run(tmp_path, monkeypatch):
+    monkeypatch.setenv("SKERRY_CACHE_DIR", str(tmp_path / "cache"))
+    table = skerry.connect(tmp_path / "w").create_table("a.t", pa.schema([("k", pa.int64())]))
+    client = Client(application(open_source(str(tmp_path / "w"), {})))
+    times = iter([0.0, 0.5, 2.0, 2.0, 2.5])
+    said = []
+    with heartbeat("compact", table.location, said.append, lambda: next(times)) as beat:
+        beat(JobProgress("read"))
+        assert client.get("/streams.json", t="a.t").json["jobs"] == []  # not yet worth a file
+        beat(JobProgress("write", 3, 7, 1000, 5000))
+        beat(JobProgress("write", 4, 7, 1200, 6000))  # too soon for another
+        (job,) = client.get("/streams.json", t="a.t").json["jobs"]
+        assert (job["job"], job["step"], job["done_files"], job["process"]) == ("compact", "write", 3, os.getpid())
+        page = client.get("/streams", t="a.t").text
+        check(page)
+        assert "Running on this machine" in page
+        other = next((tmp_path / "cache" / "jobs").glob("*.json")).with_name("0-x.json")
+        other.write_text("{")
+        assert len(client.get("/streams.json", t="a.t").json["jobs"]) == 1
+        assert running_jobs("file:///elsewhere") == []
+    assert [progress.done_files for progress in said] == [0, 3, 4]
+    assert client.get("/streams.json", t="a.t").json["jobs"] == []
+
+
+def test_a_job_whose_process_is_gone_is_passed_over(tmp_path, monkeypatch):
+    monkeypatch.setenv("SKERRY_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(os, "getpid", lambda: 1 << 30)  # more than Linux allows
+    with heartbeat("merge", "file:///t", None, iter([0.0, 9.0, 9.0]).__next__) as beat:
+        beat(JobProgress("write"))
+        assert list((tmp_path / "jobs").iterdir())
+        assert running_jobs("file:///t") == []
 
 
 def test_a_query_is_planned_and_not_run(client):

@@ -116,7 +116,7 @@ class MovableTable(ConfigurableTable):
                     "location= is missing: without name= there is no catalog that gives the copy a folder"
                 )
             location = owner.location_of(name, format=self.format)
-        with progress_callback(progress, "copy") as callback:
+        with progress_callback(progress, "copy", self.location) as callback:
             request = CopyRequest(
                 place_of(location),
                 self._target_storage(owner, options),
@@ -175,7 +175,7 @@ class MovableTable(ConfigurableTable):
                 or it is a Paimon table, which is its folder.
         """
         check_data(data, (_MOVE, _COPY, _KEEP))
-        with progress_callback(progress, "relocate") as callback:
+        with progress_callback(progress, "relocate", self.location) as callback:
             request = CopyRequest(
                 place_of(to),
                 self._target_storage(None, None),

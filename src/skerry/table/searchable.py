@@ -104,7 +104,7 @@ class SearchableTable(MovableTable):
             UnsupportedError: Nothing can be written to the table.
         """
         self.storage.check_writable(self.location)
-        with progress_callback(progress, "index") as callback:
+        with progress_callback(progress, "index", self.location) as callback:
             return self._index(executor, callback)
 
     def advise_indexes(self, conditions: Iterable[Condition]) -> list[IndexAdvice]:

@@ -122,7 +122,7 @@ class Table(SearchableTable):
         """
         check_list("columns", columns)
         self.storage.check_writable(self.location)
-        with progress_callback(progress, "analyze") as callback:
+        with progress_callback(progress, "analyze", self.location) as callback:
             return self._analyze(columns, full, executor, callback)
 
     def compact(  # noqa: PLR0913  options, by name
@@ -173,7 +173,7 @@ class Table(SearchableTable):
         check_list("sort_by", sort_by)
         check_list("z_order", z_order)
         how = CompactOptions(sort_by, z_order, target_file_size_bytes, min_input_files, min_deletes, full, dry_run)
-        with progress_callback(progress, "compact") as callback:
+        with progress_callback(progress, "compact", self.location) as callback:
             return self._compact(where, how, WriteOptions(ref, False, snapshot_properties or {}, executor, callback))
 
     def rewrite_manifests(
@@ -229,7 +229,7 @@ class Table(SearchableTable):
             CommitUnknownError: The outcome is unknown; nothing was cleaned up.
             FormatError: A delete file is corrupt; nothing was changed.
         """
-        with progress_callback(progress, "rewrite deletes") as callback:
+        with progress_callback(progress, "rewrite deletes", self.location) as callback:
             options = WriteOptions(ref, False, snapshot_properties or {}, executor, callback)
             return self._rewrite_deletes(min_input_files, dry_run, options)
 
@@ -263,7 +263,7 @@ class Table(SearchableTable):
             CommitUnknownError: The outcome is unknown; nothing was cleaned up.
             UnsupportedError: A column cannot have such an index, or the table's format has none.
         """
-        with progress_callback(progress, "rewrite file indexes") as callback:
+        with progress_callback(progress, "rewrite file indexes", self.location) as callback:
             options = WriteOptions(ref, False, snapshot_properties or {}, executor, callback)
             return self._rewrite_file_indexes(where, full, dry_run, options)
 
@@ -297,7 +297,7 @@ class Table(SearchableTable):
         """
         check_whole_number("keep_last", keep_last, 1)
         moment = moment_before("older_than", older_than)
-        with progress_callback(progress, "expire snapshots") as callback:
+        with progress_callback(progress, "expire snapshots", self.location) as callback:
             return self._expire_snapshots(keep_last, moment, dry_run, executor, callback)
 
     def expire_partitions(
@@ -352,7 +352,7 @@ class Table(SearchableTable):
             UnsupportedError: The table's folder is a whole store, or a table of another format as well.
         """
         before = _grace(older_than, older_than_days)
-        with progress_callback(progress, "remove orphans") as callback:
+        with progress_callback(progress, "remove orphans", self.location) as callback:
             return self._remove_orphans(before, dry_run, marked, log, executor, callback)
 
     @abstractmethod

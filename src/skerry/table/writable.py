@@ -89,7 +89,7 @@ class WritableTable(ReadableTable):
         named = stream_batch(stream, batch, query, take_over)
         if schema != "match":
             data = self._grown_for(data, schema)
-        with progress_callback(progress, "append") as callback:
+        with progress_callback(progress, "append", self.location) as callback:
             return self._append(
                 data, WriteOptions(ref, staged, snapshot_properties or {}, progress=callback, batch=named)
             )
@@ -146,7 +146,7 @@ class WritableTable(ReadableTable):
             FormatError: `where` is not a condition.
             SchemaError: `where` does not fit the table's columns.
         """
-        with progress_callback(progress, "delete") as callback:
+        with progress_callback(progress, "delete", self.location) as callback:
             chosen = self._settled(where, parameters)
             return self._delete(chosen, WriteOptions(ref, staged, snapshot_properties or {}, executor, callback))
 
@@ -183,7 +183,7 @@ class WritableTable(ReadableTable):
             FormatError: `where` is not a condition.
             SchemaError: `where` or the data does not fit the table's columns.
         """
-        with progress_callback(progress, "overwrite") as callback:
+        with progress_callback(progress, "overwrite", self.location) as callback:
             options = WriteOptions(ref, staged, snapshot_properties or {}, executor, callback)
             return self._overwrite(self._typed(data), self._settled(where, parameters), options)
 
@@ -228,7 +228,7 @@ class WritableTable(ReadableTable):
         new = {name: settled(value) for name, value in values.items()}
         clauses = MergeClauses(None, None, Update(new, settled(where, parameters)))
         key, nothing = self._nothing_to_match()
-        with progress_callback(progress, "update") as callback:
+        with progress_callback(progress, "update", self.location) as callback:
             options = WriteOptions(ref, staged, snapshot_properties or {}, executor, callback)
             return self._merge(nothing, key, clauses, False, options)
 
@@ -269,7 +269,7 @@ class WritableTable(ReadableTable):
             SchemaError: The data does not fit the table, or a key is in it twice; the message names it.
             UnsupportedError: It cannot be done blindly.
         """
-        with progress_callback(progress, "upsert") as callback:
+        with progress_callback(progress, "upsert", self.location) as callback:
             options = WriteOptions(ref, staged, snapshot_properties or {}, executor, callback)
             return self._upsert(self._typed(data), self._key(on, "upsert"), blind, options)
 
@@ -325,7 +325,7 @@ class WritableTable(ReadableTable):
         from skerry.table.merging import MergeClauses  # not needed for reading
 
         clauses = MergeClauses(when_matched, when_not_matched, when_not_matched_by_source)
-        with progress_callback(progress, "merge") as callback:
+        with progress_callback(progress, "merge", self.location) as callback:
             options = WriteOptions(ref, staged, snapshot_properties or {}, executor, callback)
             return self._merge(self._typed(data), on, clauses, blind, options)
 
@@ -392,7 +392,7 @@ class WritableTable(ReadableTable):
         """
         named, typed = stream_batch(stream, batch, query, take_over), self._typed(data)
         order = (order_by,) if isinstance(order_by, str) else tuple(order_by)
-        with progress_callback(progress, "apply changes") as callback:
+        with progress_callback(progress, "apply changes", self.location) as callback:
             options = WriteOptions(ref, staged, snapshot_properties or {}, executor, callback, named)
             return self._apply_changes(typed, self._key(on, "apply_changes"), op, order, before, blind, options)
 
@@ -430,7 +430,7 @@ class WritableTable(ReadableTable):
             SchemaError: A file's columns do not fit, its rows belong to several partitions, or it has none.
             UnsupportedError: A file is outside of the table's folder, and the table does not allow that.
         """
-        with progress_callback(progress, "add files") as callback:
+        with progress_callback(progress, "add files", self.location) as callback:
             self._add_files(locations, WriteOptions(ref, staged, snapshot_properties or {}, executor, callback))
         return self.current_snapshot(ref)
 

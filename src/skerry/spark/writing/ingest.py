@@ -100,7 +100,10 @@ def ingest(
     else:
         rows = open_source(spark, os.fspath(source), format=format, options=options, schema=table.schema)
     publication = Publication(ref=ref, properties=snapshot_properties or {})
-    with described(spark, f"ingest into {table.name}"), progress_callback(progress, "read") as callback:
+    with (
+        described(spark, f"ingest into {table.name}"),
+        progress_callback(progress, "ingest", table.location) as callback,
+    ):
         landed = _LANDINGS[table.format](table, rows, publication, callback)
     return dataclasses.replace(landed, seconds=time.perf_counter() - begin)
 

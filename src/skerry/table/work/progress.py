@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TypeAlias
 
 from skerry.errors import SchemaError
@@ -20,24 +20,26 @@ Progress: TypeAlias = bool | ProgressCallback | None
 
 
 @contextmanager
-def progress_callback(progress: Progress, first: str) -> Iterator[ProgressCallback | None]:
+def progress_callback(progress: Progress, first: str, location: str = "") -> Iterator[ProgressCallback | None]:
     """Open the progress callback that the argument `progress` of a method asks for, and a span of the whole job.
 
     Args:
         progress: The argument.
         first: What is shown until the job reports for the first time.
+        location: The folder of its table, which gets a heartbeat; none if empty.
 
     Raises:
         SchemaError: It is something else.
     """
     if progress and progress is not True and not callable(progress):
         raise SchemaError(f"progress takes True, None or a callable, found {type(progress).__name__}: {progress!r}")
-    with span(first):
-        if progress is True:
-            with show_progress(first) as callback:
-                yield callback
-        else:
-            yield progress or None
+    with span(first), ExitStack() as stack:
+        callback = stack.enter_context(show_progress(first)) if progress is True else progress or None
+        if location:
+            from skerry.table.work.heartbeats import heartbeat  # not needed for reading
+
+            callback = stack.enter_context(heartbeat(first, location, callback))
+        yield callback
 
 
 @contextmanager

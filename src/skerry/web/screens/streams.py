@@ -12,10 +12,11 @@ from skerry.markup import Column, Html, element, join, table
 from skerry.markup.lines import Point, line_plot
 from skerry.table.history import Snapshot
 from skerry.table.table import Table
+from skerry.table.work.heartbeats import RunningJob, running_jobs
 from skerry.web.query import Query
 from skerry.web.screens.catalog import total_of
 from skerry.web.source import Source
-from skerry.web.values import count, moment, over_time, short
+from skerry.web.values import count, moment, over_time, short, size
 
 __all__ = ["StreamsPage", "read_streams", "show_streams"]
 
@@ -68,8 +69,9 @@ class Consumer:
 
 @dataclass(frozen=True, slots=True)
 class StreamsPage:
-    """The streams that write to a table, those with the newest batch first, and the consumers that follow it."""
+    """Who works on a table: running jobs, streams, those with the newest batch first, and consumers that follow it."""
 
+    jobs: list[RunningJob]
     streams: list[Stream]
     consumers: list[Consumer]
 
@@ -85,7 +87,9 @@ def read_streams(source: Source, query: Query) -> StreamsPage:
     if "consumers" in opened.inspect.names:
         rows = opened.inspect.read("consumers").to_pylist()
         consumers = [Consumer(row["consumer_id"], row["next_snapshot_id"]) for row in rows]
-    return StreamsPage(sorted(streams, key=lambda stream: stream.last, reverse=True), consumers)
+    return StreamsPage(
+        running_jobs(opened.location), sorted(streams, key=lambda stream: stream.last, reverse=True), consumers
+    )
 
 
 def _batches(opened: Table) -> list[tuple[str, Batch]]:
@@ -145,10 +149,11 @@ def show_streams(found: StreamsPage, query: Query) -> Html:
     return join(
         element(
             "div",
-            element("h1", "Streams"),
-            element("span", "by the batches in the table's snapshots", class_="dim"),
+            element("h1", "Streams and jobs"),
+            element("span", "streams by the batches in the table's snapshots", class_="dim"),
             class_="title",
         ),
+        element("section", element("h2", "Running on this machine"), _jobs(found.jobs)) if found.jobs else None,
         table(found.streams, columns, caption="streams", empty="no stream has written to this table"),
         element("section", element("h2", "Rows by batch"), element("div", plots, class_="plots")) if plots else None,
         element(
@@ -157,6 +162,21 @@ def show_streams(found: StreamsPage, query: Query) -> Html:
         if found.consumers
         else None,
     )
+
+
+def _jobs(jobs: list[RunningJob]) -> Html:
+    columns = [
+        Column[RunningJob]("job", lambda job: job.job),
+        Column[RunningJob]("step", lambda job: job.step),
+        Column[RunningJob]("files", lambda job: count(job.done_files), right=True),
+        Column[RunningJob]("of", lambda job: count(job.total_files), right=True),
+        Column[RunningJob]("rows", lambda job: count(job.done_rows), right=True),
+        Column[RunningJob]("read or written", lambda job: size(job.done_bytes), right=True),
+        Column[RunningJob]("begun", lambda job: moment(job.begun)),
+        Column[RunningJob]("last seen", lambda job: moment(job.seen)),
+        Column[RunningJob]("process", lambda job: str(job.process), right=True),
+    ]
+    return table(jobs, columns, caption="running jobs", class_="fit")
 
 
 def _interval(stream: Stream) -> str:
