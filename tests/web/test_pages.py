@@ -219,7 +219,10 @@ def test_a_column_is_told_by_snapshot_partition_and_partner(client):
     assert sum(line["ndv"] for line in found["partitions"]) == pytest.approx(999)
     assert [past["ndv"] for past in found["past"]][-1] == 999  # entries that nothing needs are dropped
     assert "shop.shards" in {line["table"] for line in found["joinable"]}
-    check(client.get("/statistics", t="shop.orders", column="id").text)
+    page = client.get("/statistics", t="shop.orders", column="id").text
+    check(page)
+    assert "columns that can be joined with id" in page
+    assert page.count("stroke-width=") == len(found["joinable"])
 
 
 def test_two_snapshots_are_compared(client):

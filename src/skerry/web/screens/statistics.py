@@ -14,6 +14,7 @@ from skerry.markup.plots import share_bar
 from skerry.table.rows.schema import leaves
 from skerry.table.statistics.column_statistics import ColumnStatistics
 from skerry.table.table import Table
+from skerry.web.join_graph import Partner, join_graph
 from skerry.web.listing import list_files
 from skerry.web.partitions import partition_condition
 from skerry.web.query import Query, address
@@ -27,6 +28,7 @@ _PER_PAGE: Final = 100
 _PARTITIONS: Final = 36
 """Partitions whose counts are told; each is a union of sketches."""
 _JOINABLE: Final = 20
+_DRAWN: Final = 12
 _COUNTS: Final = ("ndv", "distinctCount")
 
 
@@ -361,6 +363,15 @@ def _partition_table(found: StatisticsPage) -> Html | None:
     )
 
 
+def _partner(line: JoinableLine) -> Partner:
+    return Partner(
+        f"{line.table} · {line.column}",
+        address("/statistics", t=line.table, column=line.column),
+        line.containment,
+        f"{line.table} · {line.column} has {percent(line.containment)} of the values",
+    )
+
+
 def _joinable_table(found: StatisticsPage) -> Html | None:
     if not found.chosen:
         return None
@@ -401,5 +412,6 @@ def _joinable_table(found: StatisticsPage) -> Html | None:
     return element(
         "section",
         element("h2", "Columns that share values", element("span", "from sketches alone", class_="dim")),
+        join_graph(found.chosen, [_partner(line) for line in found.joinable[:_DRAWN]]),
         body,
     )
