@@ -19,6 +19,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 import skerry
+from skerry.variant import VARIANT, from_json
 
 NOT_RUN = {
     "change-records.md": "Kafka",
@@ -227,6 +228,15 @@ def _spark() -> Names:
     return names | {"frame": session and session.createDataFrame(rows)}
 
 
+def _spark_read() -> Names:
+    events = skerry.connect("warehouse/").create_table(
+        "web.events", pa.schema([("id", pa.int64()), ("event", VARIANT)]), format_version=3
+    )
+    documents = from_json(['{"kind": "view", "ms": 12}', '{"kind": "buy", "ms": 7}'])
+    events.append(pa.table({"id": [1, 2], "event": documents}))
+    return _joinable() | {"events": events}
+
+
 def _puffin() -> Names:
     folder = Path("t/metadata")
     folder.mkdir(parents=True)
@@ -256,7 +266,7 @@ MADE: dict[str, Callable[[], Names]] = {
     "scans.md": _scans,
     "web.md": _scans,
     "spark.md": _spark,
-    "spark-read.md": _joinable,
+    "spark-read.md": _spark_read,
     "schema-evolution.md": _schema_evolution,
     "statistics.md": _statistics,
     "views.md": _flights,
