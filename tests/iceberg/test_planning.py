@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import datetime
+from unittest.mock import patch
 
 import msgspec
 import pyarrow as pa
@@ -40,6 +41,7 @@ from skerry.iceberg.metadata.types import (
     TimestampType,
 )
 from skerry.iceberg.partitioning.transforms import apply
+from skerry.iceberg.planning import file_pruning
 from skerry.table.files.data_file import DeleteKind
 from skerry.table.predicate import parse, row_mask
 from skerry.table.rows.values import encode_value, physical_value
@@ -121,6 +123,29 @@ def test_a_promoted_partition_column_has_the_wider_type():
     assert tasks.to_arrow()["partition"].to_pylist() == [{"n": 1}, {"n": 2**40}]
     assert [len(task.deletes) for task in tasks] == [1, 0]
     assert [task.data_file.partition for task in snapshot.plan("n = 1").tasks] == [(1,)]
+
+
+def test_a_plan_as_a_stream(tmp_path, monkeypatch):
+    monkeypatch.setattr(file_pruning, "_WAVE_FILES", 2)
+    rows = numbers(40, 10)
+    properties = {"write.delete.mode": "merge-on-read", "commit.manifest-merge.enabled": "false"}
+    table = skerry.connect(tmp_path).create_table("ns.t", rows.schema, properties=properties)
+    for first in range(0, 40, 10):
+        table.append(rows.slice(first, 10))
+        with table.update_spec() as update:
+            update.add_field(f"truncate({10 + first}, n) as n{first}")
+    table.delete("n IN (3, 34)")
+    scan = table.scan(where="n < 35")
+    streamed, plan = scan.plan_batches().read_all(), scan.plan_table()
+    assert streamed.drop_columns("partition").equals(plan.drop_columns("partition"))
+    assert streamed.column("partition").combine_chunks().type.num_fields == 4
+    found = streamed.column("partition").to_pylist()
+    assert [{**dict.fromkeys(found[0]), **values} for values in plan.column("partition").to_pylist()] == found
+    assert scan.count() == 33
+    assert [table.scan(where="n < 35", limit=limit).count() for limit in (0, 7, 100)] == [0, 7, 33]
+    assert table.scan(where="n < 35", limit=25).to_arrow().equals(scan.to_arrow().slice(0, 25))
+    assert sorted(scan.to_arrow()["n"].to_pylist()) == [n for n in range(35) if n not in (3, 34)]
+    assert table.scan(where="n > 99").plan_batches().read_all().num_rows == 0
 
 
 # ---- what it opens ----
@@ -287,6 +312,10 @@ def test_no_file_with_wanted_rows_is_dropped_and_none_is_wanted_wholly_in_vain(d
     for step in plan.steps:
         assert step.kept + sum(count for _, count in step.dropped) == step.total
     assert others[-1].kept == len(kept)
+    with patch.object(file_pruning, "_WAVE_FILES", 2):
+        parts = list(snapshot.planner(condition).stream(snapshot.list_manifests()))
+    assert [task for part in parts for task in part] == list(plan.tasks)
+    assert all(len(part) <= 3 for part in parts)
 
 
 COMPARE = {

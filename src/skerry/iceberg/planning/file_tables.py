@@ -98,13 +98,16 @@ class FileTables:
     @cached_property
     def partition(self) -> pa.StructType:
         """The type of `partition`: the fields of all specs, in the order of their ids."""
+        return pa.struct([field.remove_metadata() for field in self.partition_fields])
+
+    @property
+    def partition_fields(self) -> list[pa.Field]:
+        """The fields of `partition`, with their ids."""
         names = [field.name for field in self._partition_fields.values()]
-        return pa.struct(
-            [
-                pa.field(field.name if names.count(field.name) == 1 else f"{field.name}_{key}", field.type)
-                for key, field in self._partition_fields.items()
-            ]
-        )
+        return [
+            field.with_name(field.name if names.count(field.name) == 1 else f"{field.name}_{key}")
+            for key, field in self._partition_fields.items()
+        ]
 
     @cached_property
     def _partition_fields(self) -> dict[int, pa.Field]:

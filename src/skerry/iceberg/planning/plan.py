@@ -9,7 +9,7 @@ Spec: Iceberg spec, Scan Planning.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -50,6 +50,25 @@ __all__ = ["ScanPlanner"]
 _Mask: TypeAlias = npt.NDArray[np.bool_]
 _AHEAD_BYTES = 4 << 20
 """Encoded size of the manifests that may be decoded and wait to be pruned."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """The manifests of a snapshot.
+
+    Args:
+        manifests: All with live files.
+        kept: Those that may match by their summaries.
+        data: Those of data files among them.
+        dropped: Why how many of the others with data files cannot match.
+        is_local: Whether they lie in the local file system.
+    """
+
+    manifests: Sequence[ManifestFile]
+    kept: Sequence[ManifestFile]
+    data: Sequence[ManifestFile]
+    dropped: Counter[str]
+    is_local: bool
 
 
 @dataclass(frozen=True)
@@ -93,27 +112,49 @@ class ScanPlanner:
         if snapshot is None:
             deletes = no_deletes()
             return ScanPlan(PlannedFiles((), deletes.files, deletes.assign(()), self.defaults), ())
+        chosen = self._choose(snapshot)
+        with self._pool(chosen) as pool:
+            deletes = self._deletes(pool, chosen)
+            parts = list(self._prune_files(pool, chosen.data, deletes))
+        tasks = self._assigned(parts, deletes)
+        steps = [_manifest_step(chosen)]
+        steps += [sum_steps([part.steps[number] for part in parts], name) for number, name in enumerate(STEPS)]
+        if any(manifest.content is ManifestContent.DELETES for manifest in chosen.manifests):
+            steps.append(_delete_step(deletes, tasks.assignment))
+        return ScanPlan(tasks, tuple(steps))
+
+    def stream(self, snapshot: Snapshot | None) -> Iterator[PlannedFiles]:
+        """The files of `plan`, some thousand at a time: no more than these and the delete files are in memory.
+
+        Args:
+            snapshot: The snapshot; None for a table without snapshots.
+
+        Raises:
+            SkerryError: As `plan`.
+        """
+        if snapshot is None:
+            return
+        chosen = self._choose(snapshot)
+        with self._pool(chosen) as pool:
+            deletes = self._deletes(pool, chosen)
+            for part in self._prune_files(pool, chosen.data, deletes):
+                if part.batch.files.num_rows:
+                    yield self._assigned([part], deletes)
+
+    # ---- manifests ----
+
+    def _choose(self, snapshot: Snapshot) -> _Chosen:
+        """The manifests of a snapshot that may have files with matching rows."""
         named = snapshot.manifests or () if snapshot.manifest_list is None else (snapshot.manifest_list,)
         self.check_locations(pa.array(named, pa.string()))
         manifests = [file for file in self.cache.manifests(self.storage, snapshot) if file.has_live_files]
         kept, dropped = self._prune_manifests(manifests)
         self.check_locations(pa.array([manifest.manifest_path for manifest in kept], pa.string()))
         data = [manifest for manifest in kept if manifest.content is ManifestContent.DATA]
-        with WorkPool(self.threads, "plan", is_local=all(map(is_local, named))) as pool:
-            young = _young_enough(kept, data)
-            old = list(read_ahead(pool, self._read_deletes, young, _weight, _AHEAD_BYTES))
-            deletes = DeleteIndex(old, self.schema) if old else no_deletes()
-            parts = self._prune_files(pool, data, FilePruner(self.schema, self.conjuncts, deletes.key_columns))
-        batches = tuple(part.batch for part in parts)
-        assignment = deletes.assign(batches)
-        self._check_deletes(deletes, assignment)
-        steps = [_manifest_step(manifests, data, dropped)]
-        steps += [sum_steps([part.steps[number] for part in parts], name) for number, name in enumerate(STEPS)]
-        if any(manifest.content is ManifestContent.DELETES for manifest in manifests):
-            steps.append(_delete_step(deletes, assignment))
-        return ScanPlan(PlannedFiles(batches, deletes.files, assignment, self.defaults), tuple(steps))
+        return _Chosen(manifests, kept, data, dropped, all(map(is_local, named)))
 
-    # ---- manifests ----
+    def _pool(self, chosen: _Chosen) -> WorkPool:
+        return WorkPool(self.threads, "plan", is_local=chosen.is_local)
 
     def _prune_manifests(self, manifests: Sequence[ManifestFile]) -> tuple[list[ManifestFile], Counter[str]]:
         """The manifests that may match by their summaries, and why the other data manifests cannot."""
@@ -163,6 +204,19 @@ class ScanPlanner:
 
     # ---- files ----
 
+    def _deletes(self, pool: WorkPool, chosen: _Chosen) -> DeleteIndex:
+        """The delete files that can apply to files of the data manifests."""
+        young = _young_enough(chosen.kept, chosen.data)
+        old = list(read_ahead(pool, self._read_deletes, young, _weight, _AHEAD_BYTES))
+        return DeleteIndex(old, self.schema) if old else no_deletes()
+
+    def _assigned(self, parts: Sequence[Pruned], deletes: DeleteIndex) -> PlannedFiles:
+        """The files that remain, with their delete files."""
+        batches = tuple(part.batch for part in parts)
+        assignment = deletes.assign(batches)
+        self._check_deletes(deletes, assignment)
+        return PlannedFiles(batches, deletes.files, assignment, self.defaults)
+
     def read_files(self, manifest: ManifestFile, columns: Sequence[str]) -> pa.RecordBatch:
         """The entries of a manifest, including deleted ones.
 
@@ -181,19 +235,18 @@ class ScanPlanner:
         spec = self.spec(manifest.partition_spec_id)
         return live_files(self.read_files(manifest, DELETE_COLUMNS), spec, manifest.manifest_path)
 
-    def _prune_files(self, pool: WorkPool, manifests: Iterable[ManifestFile], pruner: FilePruner) -> list[Pruned]:
+    def _prune_files(self, pool: WorkPool, manifests: Iterable[ManifestFile], deletes: DeleteIndex) -> Iterator[Pruned]:
         """The files that remain; manifests are decoded in threads while earlier ones are pruned."""
+        pruner = FilePruner(self.schema, self.conjuncts, deletes.key_columns)
         columns = (*FILE_COLUMNS, *(METRIC_COLUMNS if pruner.needs_metrics else ()))
 
         def read(manifest: ManifestFile) -> ReadManifest:
             return ReadManifest(manifest, self.read_files(manifest, columns))
 
-        result = []
         for wave in waves(read_ahead(pool, read, manifests, _weight, _AHEAD_BYTES)):
             found = pruner.prune(wave, self.spec(wave[0].file.partition_spec_id))
             self.check_locations(found.batch.files.column("file_path"))
-            result.append(found)
-        return result
+            yield found
 
     def _check_deletes(self, deletes: DeleteIndex, assignment: Assignment) -> None:
         """Refuse delete files that must not be read, if they are needed."""
@@ -231,11 +284,10 @@ def _young_enough(kept: Sequence[ManifestFile], data: Sequence[ManifestFile]) ->
 # Steps --------------------------------------------------------------------------------------------------------------
 
 
-def _manifest_step(manifests: Sequence[ManifestFile], kept: Sequence[ManifestFile], dropped: Counter[str]) -> ScanStep:
-    data = [manifest for manifest in manifests if manifest.content is ManifestContent.DATA]
-    return ScanStep(
-        "manifests by partition", len(data), len(kept), _row_count(data), _row_count(kept), tuple(dropped.items())
-    )
+def _manifest_step(chosen: _Chosen) -> ScanStep:
+    every = [manifest for manifest in chosen.manifests if manifest.content is ManifestContent.DATA]
+    counts = len(every), len(chosen.data), _row_count(every), _row_count(chosen.data)
+    return ScanStep("manifests by partition", *counts, tuple(chosen.dropped.items()))
 
 
 def _delete_step(deletes: DeleteIndex, assignment: Assignment) -> ScanStep:

@@ -22,14 +22,14 @@ from skerry.iceberg.manifests.file_batch import FileBatch
 from skerry.iceberg.manifests.manifest import FileContent
 from skerry.iceberg.manifests.reader import partition_tuples
 from skerry.iceberg.metadata.transforms import IdentityTransform
-from skerry.iceberg.planning.delete_index import Assignment
+from skerry.iceberg.planning.delete_index import Assignment, no_deletes
 from skerry.iceberg.planning.splits import Splits, plan_splits
 from skerry.table.files.data_file import DataFile, DeleteFile, DeleteKind
 from skerry.table.files.scan_task import FileScanTask
 from skerry.table.rows.column_records import records_of
 from skerry.table.rows.schema import field_id
 
-__all__ = ["TASK_COLUMNS", "PlannedFiles"]
+__all__ = ["TASK_COLUMNS", "PlannedFiles", "plan_schema"]
 
 TASK_COLUMNS = (
     "file_path",
@@ -197,9 +197,14 @@ class PlannedFiles(Sequence[FileScanTask]):
         assignment = Assignment(offsets, self.assignment.rows[np.repeat(wanted, counts)])
         return PlannedFiles(tuple(batches), self.deletes, assignment, self.defaults, rows=self.rows)
 
-    def to_arrow(self) -> pa.Table:
-        """The plan as columns, one row per data file; see `skerry.iceberg.reading.scan.Scan.plan_table`."""
-        partition_fields = _partition_fields(self.batches)
+    def to_arrow(self, partition_fields: Sequence[pa.Field] | None = None) -> pa.Table:
+        """The plan as columns, one row per data file; see `skerry.iceberg.reading.scan.Scan.plan_table`.
+
+        Args:
+            partition_fields: The fields of `partition`, with ids; those of the files' specs if None.
+        """
+        if partition_fields is None:
+            partition_fields = _partition_fields(self.batches)
         tables = [_table_of(batch, partition_fields) for batch in self.batches]
         files = pa.concat_tables([_plan_schema(partition_fields).empty_table(), *tables])
         found = self.deletes.select(list(_SHOWN_DELETE_COLUMNS)).take(pa.array(self.assignment.rows)).to_struct_array()
@@ -317,6 +322,14 @@ _DELETE_FILE_COLUMNS = (
     "key_metadata",
 )
 _SHOWN_DELETE_COLUMNS = _DELETE_FILE_COLUMNS[:-1]
+
+
+def plan_schema(partition_fields: Sequence[pa.Field]) -> pa.Schema:
+    """The columns of `PlannedFiles.to_arrow` with these fields of `partition`."""
+    deletes = no_deletes().files.select(list(_SHOWN_DELETE_COLUMNS)).schema
+    return _plan_schema(partition_fields).append(
+        pa.field("deletes", pa.list_(pa.field("item", pa.struct(list(deletes)))))
+    )
 
 
 # As columns ----------------------------------------------------------------------------------------------------------

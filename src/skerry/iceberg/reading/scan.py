@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import itertools
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
@@ -17,8 +19,9 @@ from skerry.iceberg.metadata.name_mapping import MappedField
 from skerry.iceberg.metadata.schema import Schema, index_by_id
 from skerry.iceberg.metadata.snapshot import Snapshot, SnapshotRefType
 from skerry.iceberg.metadata.state import MAIN, TableState
+from skerry.iceberg.planning.file_tables import FileTables
 from skerry.iceberg.planning.plan import ScanPlanner
-from skerry.iceberg.planning.planned_files import PlannedFiles
+from skerry.iceberg.planning.planned_files import PlannedFiles, plan_schema
 from skerry.iceberg.planning.scan_server import ScanServer
 from skerry.iceberg.planning.server_plan import plan_of_server, plan_request
 from skerry.iceberg.planning.splits import target_split_bytes
@@ -170,6 +173,19 @@ class Scan(TableScan):
         """
         return self._plan().tasks.to_arrow()
 
+    def plan_batches(self) -> pa.RecordBatchReader:
+        """The rows of `plan_table` as a stream: memory does not grow with the number of files.
+
+        Returns:
+            The columns of `plan_table`; `partition` has the fields of all specs of the table.
+
+        Raises:
+            SkerryError: As `plan`, while the stream is read.
+        """
+        fields = FileTables(self._state).partition_fields
+        batches = (batch for part in self._parts() for batch in part.to_arrow(fields).to_batches())
+        return pa.RecordBatchReader.from_batches(plan_schema(fields), batches)
+
     @property
     def file_count(self) -> int:
         """The number of data files to read."""
@@ -213,25 +229,40 @@ class Scan(TableScan):
     def _plan(self) -> ScanPlan[PlannedFiles]:
         return self._planner.plan(self._snapshot) if self._server is None else self._planned_by_server[0]
 
+    def _parts(self) -> Iterator[PlannedFiles]:
+        """The files of the plan, some thousand at a time."""
+        return self._planner.stream(self._snapshot) if self._server is None else iter((self._plan().tasks,))
+
     def _narrowed(self, keys: Sequence[ValueCondition] = ()) -> ScanPlan[PlannedFiles]:
         """The plan, and what indexes leave of its files."""
-        plan, location = self._plan(), self._state.metadata.location
-        if PIECES_PROPERTY not in self._state.properties or not len(plan.tasks):
-            return plan
+        return self._narrowing(keys)(self._plan())
+
+    def _narrowed_parts(self) -> Iterator[PlannedFiles]:
+        """What indexes leave of the files of the plan, some thousand at a time."""
+        narrow = self._narrowing()
+        return (narrow(ScanPlan(part, ())).tasks for part in self._parts())
+
+    def _narrowing(
+        self, keys: Sequence[ValueCondition] = ()
+    ) -> Callable[[ScanPlan[PlannedFiles]], ScanPlan[PlannedFiles]]:
+        """What asks the indexes of a plan's files."""
+        if PIECES_PROPERTY not in self._state.properties:
+            return lambda plan: plan
         from skerry.table.indexes.publishing import wanted_indexes
         from skerry.table.indexes.words import index_conditions
 
         indexes = wanted_indexes(self._state.schema, self._state.properties)
         conditions = (*index_conditions(conjuncts_of(self._predicate), indexes), *keys)
         if not conditions:
-            return plan
+            return lambda plan: plan
         from skerry.iceberg.reading.narrowing import narrow
         from skerry.table.indexes.finding import TableIndexes
         from skerry.table.indexes.registry import piece_names
 
+        location = self._state.metadata.location
         known = TableIndexes(self._state.storage, location, piece_names(self._state.properties))
         find = lambda file: known.rows(file, conditions)  # noqa: E731
-        return narrow(plan, find, self._threads, local=is_local(location))
+        return lambda plan: narrow(plan, find, self._threads, local=is_local(location)) if len(plan.tasks) else plan
 
     @property
     def _planner(self) -> ScanPlanner:
@@ -286,20 +317,28 @@ class Scan(TableScan):
             SchemaError: A file's columns do not fit the table's schema.
             UnsupportedError: A file is in another format than Parquet, ORC and Avro, or uses unsupported features.
         """
-        batches = self._reader(self._stored_columns, self._values).batches(self._narrowed().tasks, limit=self._limit)
+        tasks = (task for part in self._narrowed_parts() for task in part)
+        begun = itertools.chain(list(itertools.islice(tasks, 1)), tasks)  # what cannot be planned fails here
+        batches = self._reader(self._stored_columns, self._values).batches(begun, limit=self._limit)
         return pa.RecordBatchReader.from_batches(self._schema, batches)
 
     def count(self) -> int:
         """Count the rows; files are opened only if metadata does not determine their count."""
-        tasks = self._narrowed().tasks
-        if DELETED in top_level(self._stored_columns):
-            count = self._reader(self._stored_columns).count(tasks)  # deleted rows are delivered, and so are counted
-        else:
-            known, others = tasks.settled()
-            if self._limit is not None and known >= self._limit:
-                return self._limit
-            count = known + (self._reader(pa.schema([])).count(others) if others else 0)
-        return count if self._limit is None else min(count, self._limit)
+        limit = math.inf if self._limit is None else self._limit
+        counts_deleted = DELETED in top_level(self._stored_columns)  # they are delivered, and so are counted
+        known = 0
+
+        def undecided() -> Iterator[FileScanTask]:
+            nonlocal known
+            for part in self._narrowed_parts():
+                rows, others = (0, part) if counts_deleted else part.settled()
+                known += rows
+                if known >= limit:
+                    return
+                yield from others
+
+        counted = self._reader(self._stored_columns if counts_deleted else pa.schema([])).count(undecided())
+        return int(min(known + counted, limit))
 
     def row_reader(self, schema: pa.Schema | None = None) -> RowReader:
         """The reader of planned files; picklable, so that remote tasks can read their share.
