@@ -44,11 +44,12 @@ from skerry.iceberg.manifests.manifest_list import (
     read_manifest_list,
 )
 from skerry.iceberg.manifests.reader import COLUMNS, decode_manifest, read_manifest
+from skerry.iceberg.manifests.rewriting import encode_entries, joined_entries
 from skerry.iceberg.metadata.json_object import JsonObject
 from skerry.iceberg.metadata.partition_spec import PartitionField, PartitionSpec
 from skerry.iceberg.metadata.schema import Schema
 from skerry.iceberg.metadata.transforms import IdentityTransform
-from skerry.iceberg.metadata.types import DoubleType, LongType, NestedField, StringType, UUIDType
+from skerry.iceberg.metadata.types import DoubleType, IntegerType, LongType, NestedField, StringType, UUIDType
 from skerry.storage import Storage
 from skerry.table.rows.values import encode_value
 
@@ -427,6 +428,75 @@ def test_entries_that_break_the_rules_are_not_written(version, content, entry, m
     with pytest.raises(FormatError, match=message) as error:
         encode([entry], version, content=ManifestContent[content])
     assert error.value.location == entry.data_file.location
+
+
+@dataclasses.dataclass(frozen=True)
+class Rewritten:
+    """Manifests that are made of the columns of others, beside their twins made of objects."""
+
+    version: int
+    schema: Schema = SCHEMA
+    spec: PartitionSpec = SPEC
+    content: ManifestContent = ManifestContent.DATA
+
+    @property
+    def options(self):
+        names = ("schema", "spec", "content")
+        return {name: getattr(self, name) for name in names} | {"codec": "null", "snapshot_id": SNAPSHOT}
+
+    def decode(self, entries):
+        data, manifest = encode(entries, self.version, **self.options)
+        (listed,) = decode_manifest_list(published([manifest], self.version).data)
+        return decode_manifest(data, listed)
+
+    def columns(self, *manifests):
+        entries = joined_entries(manifests, self.schema, self.spec)
+        return encode_entries(LOCATION, entries, format_version=self.version, **self.options)
+
+    def check(self, *manifests):
+        entries = [entry for manifest in manifests for entry in manifest.entries(spec=self.spec)]
+        expected, described = encode(entries, self.version, **self.options)
+        found, same = self.columns(*manifests)
+        assert same == described
+        assert found.replace(found[-16:], b"") == expected.replace(expected[-16:], b"")  # markers between blocks
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_manifests_made_of_columns_are_those_made_of_objects(version):
+    rewritten = Rewritten(version)
+    manifest = rewritten.decode(data_entries(version))
+    rewritten.check(manifest)
+    rewritten.check(manifest, rewritten.decode(data_entries(version)[1:]))
+    schema, spec, tuples = identity_table(nanoseconds=version >= 3)
+    typed = Rewritten(version, schema, spec)
+    files = [data_file(str(number), spec=spec, partition=values, **BARE) for number, values in enumerate(tuples)]
+    typed.check(typed.decode([ManifestEntry(EntryStatus.ADDED, file) for file in files]))
+    plain = Rewritten(version, spec=UNPARTITIONED)
+    bare = data_file("a", spec=UNPARTITIONED, partition=(), **BARE)
+    plain.check(plain.decode([ManifestEntry(EntryStatus.ADDED, bare)]))
+    if version > 1:
+        deletes = Rewritten(version, content=ManifestContent.DELETES)
+        deletes.check(deletes.decode(delete_entries(version)))
+
+
+def test_partition_values_made_of_columns_have_the_types_of_today():
+    spec = PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "n"), spec_id=5)
+    narrow, wide = (Rewritten(2, Schema(NestedField(1, "n", type_)), spec) for type_ in (IntegerType(), LongType()))
+    old = narrow.decode([ManifestEntry(EntryStatus.ADDED, data_file("a", spec=spec, partition=(1,), **BARE))])
+    new = wide.decode([ManifestEntry(EntryStatus.ADDED, data_file("b", spec=spec, partition=(2**40,), **BARE))])
+    wide.check(old, new)
+
+
+def test_entries_in_columns_that_break_the_rules_are_not_written():
+    rewritten = Rewritten(2)
+    manifest = rewritten.decode(data_entries(2))
+    place = manifest.table.schema.get_field_index("sequence_number")
+    nothing = pa.nulls(len(manifest), pa.int64())
+    unnumbered = dataclasses.replace(manifest, table=manifest.table.set_column(place, "sequence_number", nothing))
+    with pytest.raises(FormatError, match="entries need both sequence numbers"):
+        rewritten.columns(unnumbered)
+    with pytest.raises(FormatError, match="a file of DATA in a DELETES manifest"):
+        Rewritten(2, content=ManifestContent.DELETES).columns(manifest)
 
 
 def test_other_manifests_that_are_not_written():

@@ -10,10 +10,12 @@ Spec: Iceberg spec, Manifests, Manifest Lists; Iceberg properties, `commit.manif
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -21,8 +23,10 @@ from skerry.errors import ConflictError
 from skerry.iceberg.manifests.cache import shared_cache
 from skerry.iceberg.manifests.manifest import EntryStatus, ManifestEntry, encode_manifest
 from skerry.iceberg.manifests.manifest_list import ManifestContent, ManifestFile, manifest_codec
-from skerry.iceberg.manifests.reader import read_manifest
+from skerry.iceberg.manifests.reader import Manifest, decode_manifest, physical_column, read_manifest
+from skerry.iceberg.manifests.rewriting import encode_entries, joined_entries
 from skerry.iceberg.manifests.snapshot_manifests import read_manifests
+from skerry.iceberg.metadata.partition_spec import PartitionSpec
 from skerry.iceberg.metadata.snapshot import Snapshot
 from skerry.iceberg.metadata.state import TableState
 from skerry.iceberg.operations import SnapshotChange
@@ -88,7 +92,7 @@ class _Draft:
 
     file: ManifestFile
     data: bytes
-    entries: tuple[ManifestEntry, ...]
+    count: int
 
 
 def write_manifests(
@@ -123,33 +127,27 @@ def write_manifests(
     deletes = [*writer.encode(change.added_deletes, ManifestContent.DELETES), *removal.from_deletes(of_deletes)]
     named = change.rewritten_manifests
     if named:
-        complete = [*writer.cluster(data, named), *writer.cluster(deletes, named)]
+        complete = itertools.chain(writer.cluster(data, named), writer.cluster(deletes, named))
     else:
-        complete = [*writer.merge(data), *writer.merge(deletes)]
-    manifests = []
-    number = 0
+        complete = itertools.chain(writer.merge(data), writer.merge(deletes))
+    manifests, drafts, entries = [], 0, 0
     for manifest in complete:
         if isinstance(manifest, _Draft):
-            location = new_file(number)
-            number += 1
+            location = new_file(drafts)
             base.storage.write(location, manifest.data)
+            drafts += 1
+            entries += manifest.count
             manifest = dataclasses.replace(manifest.file, manifest_path=location)
         manifests.append(manifest)
-    return SnapshotManifests(tuple(manifests), tuple(removal.removed), _summary(complete, named))
-
-
-def _summary(manifests: Sequence[ManifestFile | _Draft], rewritten: frozenset[str]) -> dict[str, str]:
-    """The summary entries of a snapshot that only rewrites manifests, as other writers set them."""
-    if not rewritten:
-        return {}
-    drafts = [manifest for manifest in manifests if isinstance(manifest, _Draft)]
     counts = {
-        "manifests-created": len(drafts),
-        "manifests-kept": len(manifests) - len(drafts),
-        "manifests-replaced": len(rewritten),
-        "entries-processed": sum(len(draft.entries) for draft in drafts),
+        "manifests-created": drafts,
+        "manifests-kept": len(manifests) - drafts,
+        "manifests-replaced": len(named),
+        "entries-processed": entries,
     }
-    return {name: str(count) for name, count in counts.items()}
+    # as other writers do, only of a snapshot that only rewrites manifests
+    summary = {name: str(count) for name, count in counts.items()} if named else {}
+    return SnapshotManifests(tuple(manifests), tuple(removal.removed), summary)
 
 
 # Removing ------------------------------------------------------------------------------------------------------------
@@ -249,15 +247,10 @@ class _Removal:
             if not rows:
                 result.append(file)
                 continue
-            gone = set(rows)
-            entries: list[ManifestEntry] = []
-            for row, entry in enumerate(_entries(self._base, file)):
-                if row in gone:
-                    self.removed.append(entry)
-                    entries.append(entry.deleted(self._writer.snapshot_id))
-                elif entry.is_live:
-                    entries.append(entry.existing())
-            result += self._writer.encode(entries, file.content)
+            spec = self._base.metadata.specs()[file.partition_spec_id]
+            manifest = read_manifest(self._base.storage, file)
+            self.removed += manifest.entries(rows, spec=spec)
+            result += self._writer.rewrite([manifest], removed=rows)
         return result
 
     def _gone(self, kind: str, location: str) -> ConflictError:
@@ -267,11 +260,6 @@ class _Removal:
             retryable=False,
             location=self._base.name,
         )
-
-
-def _entries(base: TableState, file: ManifestFile) -> Iterator[ManifestEntry]:
-    """All entries of a manifest, with all columns that a new manifest needs."""
-    return read_manifest(base.storage, file).entries(spec=base.metadata.specs()[file.partition_spec_id])
 
 
 def _rows(entries: pa.RecordBatch, wanted: pa.Array) -> list[int]:
@@ -300,7 +288,7 @@ class _Writer:
         drafts = []
         for spec_id, of_spec in sorted(by_spec.items()):
             whole = self._encode(of_spec, spec_id, content)
-            parts = min(len(of_spec), -(-len(whole.data) // self._policy.target_size_bytes))
+            parts = min(len(of_spec), self._parts(len(whole.data)))
             if parts == 1:
                 drafts.append(whole)
                 continue
@@ -311,19 +299,61 @@ class _Writer:
         return drafts
 
     def _encode(self, entries: Sequence[ManifestEntry], spec_id: int, content: ManifestContent) -> _Draft:
-        metadata = self._base.metadata
-        spec = metadata.specs()[spec_id]
-        data, file = encode_manifest(
-            self._base.metadata_folder,  # it has no name until it is written
-            entries,
-            schema=self._base.schema_with(spec),
-            spec=spec,
-            format_version=metadata.format_version,
-            content=content,
-            snapshot_id=self.snapshot_id,
-            codec=self._codec,
-        )
-        return _Draft(file, data, tuple(entries))
+        spec = self._base.metadata.specs()[spec_id]
+        # it has no name until it is written
+        data, file = encode_manifest(self._base.metadata_folder, entries, **self._options(spec, content))
+        return _Draft(file, data, len(entries))
+
+    def _options(self, spec: PartitionSpec, content: ManifestContent) -> dict[str, Any]:
+        return {
+            "schema": self._base.schema_with(spec),
+            "spec": spec,
+            "format_version": self._base.metadata.format_version,
+            "content": content,
+            "snapshot_id": self.snapshot_id,
+            "codec": self._codec,
+        }
+
+    def _parts(self, length: int) -> int:
+        """How many manifests of the target size so many bytes are."""
+        return max(-(-length // self._policy.target_size_bytes), 1)
+
+    def rewrite(
+        self, manifests: Sequence[Manifest], *, removed: Sequence[int] = (), by_partition: bool = False
+    ) -> Iterator[_Draft]:
+        """The live entries of manifests of one partition spec, in new manifests.
+
+        Args:
+            manifests: Manifests of the table, or drafts of this snapshot, whose entries stay what they are.
+            removed: Rows of the only manifest that this snapshot deletes.
+            by_partition: Whether files of a partition come side by side.
+        """
+        first = manifests[0].file
+        spec = self._base.metadata.specs()[first.partition_spec_id]
+        options = self._options(spec, first.content)
+        parts = [self._continued(manifest, removed) for manifest in manifests]
+        entries = joined_entries(parts, options["schema"], spec)
+        if by_partition:
+            entries = _by_partition(entries)
+        size = -(-len(entries) // self._parts(sum(manifest.file.manifest_length for manifest in manifests)))
+        for start in range(0, len(entries), max(size, 1)):
+            part = entries.slice(start, size)
+            data, file = encode_entries(self._base.metadata_folder, part, **options)
+            yield _Draft(file, data, len(part))
+
+    def _continued(self, manifest: Manifest, removed: Sequence[int]) -> Manifest:
+        """The live entries of a manifest as this snapshot's manifests have them."""
+        if manifest.file.added_snapshot_id is None:
+            return manifest
+        table = manifest.table
+        status = table.column("status").to_numpy(zero_copy_only=False)
+        is_live, is_gone = status != EntryStatus.DELETED, np.zeros(len(status), bool)
+        is_gone[list(removed)] = True
+        statuses = np.where(is_gone, EntryStatus.DELETED, EntryStatus.EXISTING).astype(np.int32)
+        ids = pc.if_else(pa.array(is_gone), pa.scalar(self.snapshot_id, pa.int64()), table.column("snapshot_id"))
+        for name, column in (("status", pa.array(statuses)), ("snapshot_id", ids)):
+            table = table.set_column(table.schema.get_field_index(name), name, column)
+        return dataclasses.replace(manifest, table=table if is_live.all() else table.filter(pa.array(is_live)))
 
     def merge(self, manifests: Sequence[ManifestFile | _Draft]) -> Iterator[ManifestFile | _Draft]:
         """Merge small manifests of one content, newest first.
@@ -344,7 +374,7 @@ class _Writer:
                 if len(pack) == 1 or is_growing:
                     yield from pack
                 else:
-                    yield from self.encode(self._entries(pack), _file(pack[0]).content)
+                    yield from self.rewrite([self._read(manifest) for manifest in pack])
 
     def cluster(
         self, manifests: Sequence[ManifestFile | _Draft], rewritten: frozenset[str]
@@ -357,25 +387,28 @@ class _Writer:
             else:
                 by_spec.setdefault(manifest.partition_spec_id, []).append(manifest)
         for _, of_spec in sorted(by_spec.items(), reverse=True):
-            entries = sorted(self._entries(of_spec), key=_by_partition)
-            yield from self.encode(entries, _file(of_spec[0]).content)
+            yield from self.rewrite([self._read(manifest) for manifest in of_spec], by_partition=True)
 
-    def _entries(self, pack: Iterable[ManifestFile | _Draft]) -> Iterator[ManifestEntry]:
-        """The entries of several manifests, merged for one that this snapshot writes."""
-        for manifest in pack:
-            if isinstance(manifest, _Draft):
-                yield from manifest.entries
-            else:
-                yield from (entry.existing() for entry in _entries(self._base, manifest) if entry.is_live)
+    def _read(self, manifest: ManifestFile | _Draft) -> Manifest:
+        """A manifest of the table; or a draft, whose entries inherit nothing yet."""
+        if isinstance(manifest, _Draft):
+            return decode_manifest(manifest.data, dataclasses.replace(manifest.file, added_snapshot_id=None))
+        return read_manifest(self._base.storage, manifest)
 
 
 def _file(manifest: ManifestFile | _Draft) -> ManifestFile:
     return manifest.file if isinstance(manifest, _Draft) else manifest
 
 
-def _by_partition(entry: ManifestEntry) -> tuple[tuple[bool, Any], ...]:
-    """Orders entries by partition, nulls first."""
-    return tuple((value is not None, value) for value in entry.data_file.partition)
+def _by_partition(entries: pa.RecordBatch) -> pa.RecordBatch:
+    """Entries ordered by partition, nulls first; those of a partition keep their order."""
+    columns = [physical_column(column) for column in entries.column("partition").flatten()]
+    ordered = [column for column in columns if not pa.types.is_null(column.type)]
+    if not ordered:
+        return entries
+    names = [str(number) for number in range(len(ordered))]
+    keys = [(name, "ascending") for name in names]
+    return entries.take(pc.sort_indices(pa.table(ordered, names), keys, null_placement="at_start"))
 
 
 def _packs(manifests: Sequence[ManifestFile | _Draft], size_bytes: int) -> list[list[ManifestFile | _Draft]]:

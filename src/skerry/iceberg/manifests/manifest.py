@@ -10,7 +10,7 @@ Spec: Iceberg spec, Manifests, Sequence Number Inheritance, First Row ID Inherit
 from __future__ import annotations
 
 import dataclasses
-import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -22,19 +22,23 @@ from skerry.avro import write_container
 from skerry.errors import FormatError
 from skerry.iceberg.manifests.avro_schemas import BLOCK_SIZE_BYTES, manifest_schema, partition_names
 from skerry.iceberg.manifests.manifest_list import FieldSummary, ManifestContent, ManifestFile
+from skerry.iceberg.manifests.summaries import summarize_partitions
 from skerry.iceberg.metadata.json_records import encode_json
 from skerry.iceberg.metadata.partition_spec import PartitionSpec
 from skerry.iceberg.metadata.schema import Schema
 from skerry.iceberg.partitioning.partitions import partition_type
 from skerry.table.files.data_file import DataFile
-from skerry.table.rows.values import encode_value, is_uuid, physical_value
+from skerry.table.rows.values import physical_value
 
 __all__ = [
     "EntryStatus",
     "FileContent",
     "ManifestContent",
     "ManifestEntry",
+    "check_entry",
     "encode_manifest",
+    "manifest_header",
+    "with_counts",
 ]
 
 _RULE = "Iceberg spec, Manifests"
@@ -152,18 +156,32 @@ def encode_manifest(
     if not checked:
         raise FormatError("a manifest needs at least one entry", location=location, rule=_RULE)
     names = partition_names(partition)
-    metadata = {
+    records = [_to_record(entry, names, format_version) for entry in checked]
+    data = write_container(
+        manifest_schema(partition, format_version),
+        records,
+        metadata=manifest_header(schema, spec, format_version, content),
+        codec=codec,
+    )
+    described = ManifestFile(location, 0, spec.spec_id, content, added_snapshot_id=snapshot_id)
+    return data, _describe(described, checked, partition, len(data))
+
+
+def manifest_header(
+    schema: Schema, spec: PartitionSpec, format_version: int, content: ManifestContent
+) -> dict[str, str]:
+    """The entries of a manifest's header beside Avro's own.
+
+    Spec: Iceberg spec, Manifests.
+    """
+    header = {
         "schema": encode_json(schema.to_json()).decode(),
         "schema-id": str(schema.schema_id),
         "partition-spec": encode_json([field.to_json() for field in spec.fields]).decode(),
         "partition-spec-id": str(spec.spec_id),
         "format-version": str(format_version),
     }
-    if format_version >= 2:
-        metadata["content"] = content.name.lower()
-    records = [_to_record(entry, names, format_version) for entry in checked]
-    data = write_container(manifest_schema(partition, format_version), records, metadata=metadata, codec=codec)
-    return data, _describe(location, len(data), checked, partition, spec.spec_id, content, snapshot_id)
+    return header if format_version == 1 else header | {"content": content.name.lower()}
 
 
 def _checked(
@@ -176,8 +194,9 @@ def _checked(
 ) -> ManifestEntry:
     """The entry as it will be written, its partition values in their physical form."""
     file = entry.data_file
-    problem = _problem(entry, version, content)
-    if problem is None and file.spec_id != spec_id:
+    check_entry(entry, version, content)
+    problem = None
+    if file.spec_id != spec_id:
         problem = f"the file is of partition spec {file.spec_id}, the manifest of {spec_id}"
     if problem is None and len(file.partition) != len(partition):
         problem = f"the partition has {len(file.partition)} values, the spec {len(partition)} fields"
@@ -189,6 +208,17 @@ def _checked(
         raise FormatError(problem, location=file.location, rule=_RULE)
     values = tuple(physical_value(field.type, value) for field, value in zip(partition, file.partition, strict=True))
     return dataclasses.replace(entry, data_file=dataclasses.replace(file, partition=values))
+
+
+def check_entry(entry: ManifestEntry, version: int, content: ManifestContent) -> None:
+    """Refuse an entry that must not be in a manifest of this version and content.
+
+    Raises:
+        FormatError: It must not.
+    """
+    problem = _problem(entry, version, content)
+    if problem is not None:
+        raise FormatError(problem, location=entry.data_file.location, rule=_RULE)
 
 
 def _problem(entry: ManifestEntry, version: int, content: ManifestContent) -> str | None:
@@ -264,72 +294,52 @@ def _pairs(values: dict[int, Any]) -> list[dict[str, Any]] | None:
     return [{"key": key, "value": values[key]} for key in sorted(values)] or None
 
 
-def _describe(
-    location: str,
-    length: int,
-    entries: Sequence[ManifestEntry],
-    partition: pa.Schema,
-    spec_id: int,
-    content: ManifestContent,
-    snapshot_id: int | None,
-) -> ManifestFile:
-    files = dict.fromkeys(EntryStatus, 0)
-    rows = dict.fromkeys(EntryStatus, 0)
+def _describe(file: ManifestFile, entries: Sequence[ManifestEntry], partition: pa.Schema, length: int) -> ManifestFile:
+    files = Counter(entry.status for entry in entries)
+    rows: Counter[EntryStatus] = Counter()
     for entry in entries:
-        files[entry.status] += 1
         rows[entry.status] += entry.data_file.record_count
     # unset ones will be greater than all known ones
     known = [entry.sequence_number for entry in entries if entry.is_live and entry.sequence_number is not None]
-    return ManifestFile(
-        manifest_path=location,
-        manifest_length=length,
-        partition_spec_id=spec_id,
-        content=content,
+    values = [[entry.data_file.partition[index] for entry in entries] for index in range(len(partition))]
+    return with_counts(
+        file,
+        length=length,
+        files=files,
+        rows=rows,
         min_sequence_number=min(known, default=None),
-        added_snapshot_id=snapshot_id,
+        partitions=summarize_partitions(partition, values),
+    )
+
+
+def with_counts(
+    file: ManifestFile,
+    *,
+    length: int,
+    files: Counter[EntryStatus],
+    rows: Counter[EntryStatus],
+    min_sequence_number: int | None,
+    partitions: tuple[FieldSummary, ...],
+) -> ManifestFile:
+    """The record of a manifest whose entries have been counted.
+
+    Args:
+        file: The record without what follows.
+        length: Its size in bytes.
+        files: Entries by status.
+        rows: Their rows by status.
+        min_sequence_number: The lowest sequence number of live files that have one.
+        partitions: Summaries of partition values.
+    """
+    return dataclasses.replace(
+        file,
+        manifest_length=length,
+        min_sequence_number=min_sequence_number,
         added_files_count=files[EntryStatus.ADDED],
         existing_files_count=files[EntryStatus.EXISTING],
         deleted_files_count=files[EntryStatus.DELETED],
         added_rows_count=rows[EntryStatus.ADDED],
         existing_rows_count=rows[EntryStatus.EXISTING],
         deleted_rows_count=rows[EntryStatus.DELETED],
-        partitions=_summaries(entries, partition),
+        partitions=partitions,
     )
-
-
-def _summaries(entries: Sequence[ManifestEntry], partition: pa.Schema) -> tuple[FieldSummary, ...]:
-    columns = [[entry.data_file.partition[index] for entry in entries] for index in range(len(partition))]
-    types = partition.types
-    if any(is_uuid(type_) and not _order_is_clear(values) for type_, values in zip(types, columns, strict=True)):
-        return ()
-    return tuple(_summarize(type_, values) for type_, values in zip(types, columns, strict=True))
-
-
-def _order_is_clear(uuids: list[bytes | None]) -> bool:
-    """Whether readers agree on the order of UUIDs: Iceberg Java compares halves as signed numbers, others bytes."""
-    signs = {(value[0] >= 0x80, value[8] >= 0x80) for value in uuids if value is not None}
-    return len(signs) <= 1
-
-
-def _summarize(type_: pa.DataType, values: list[Any]) -> FieldSummary:
-    """A summary of the files' values of one partition field.
-
-    Spec: Iceberg spec, Manifest Lists, `field_summary`: -0.0 comes before 0.0, and NaN is no bound.
-    """
-    present = [value for value in values if value is not None]
-    ordered = [value for value in present if not _is_nan(value)]
-    key = _total_order if pa.types.is_floating(type_) else None
-    return FieldSummary(
-        contains_null=len(present) < len(values),
-        contains_nan=len(ordered) < len(present),
-        lower_bound=encode_value(type_, min(ordered, key=key)) if ordered else None,
-        upper_bound=encode_value(type_, max(ordered, key=key)) if ordered else None,
-    )
-
-
-def _is_nan(value: Any) -> bool:
-    return isinstance(value, float) and math.isnan(value)
-
-
-def _total_order(value: float) -> tuple[float, float]:
-    return value, math.copysign(1.0, value)

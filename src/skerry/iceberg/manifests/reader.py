@@ -38,7 +38,7 @@ from skerry.table.files.data_file import DataFile
 from skerry.table.rows.schema import nearest
 from skerry.table.rows.values import is_uuid
 
-__all__ = ["COLUMNS", "Manifest", "decode_manifest", "partition_tuples", "read_manifest"]
+__all__ = ["COLUMNS", "Manifest", "decode_manifest", "partition_tuples", "physical_column", "read_manifest"]
 
 _RULE = "Iceberg spec, Manifests"
 _ENTRY_COLUMNS = tuple(entry for entry in ENTRY_FIELDS if entry.id != DATA_FILE_ID)
@@ -163,10 +163,11 @@ def partition_tuples(partition: pa.StructArray) -> list[tuple[Any, ...]]:
     """The partition of every entry, in physical values."""
     if partition.type.num_fields == 0:
         return [()] * len(partition)
-    return list(zip(*(_physical(column).to_pylist() for column in partition.flatten()), strict=True))
+    return list(zip(*(physical_column(column).to_pylist() for column in partition.flatten()), strict=True))
 
 
-def _physical(column: pa.Array) -> pa.Array:
+def physical_column(column: pa.Array) -> pa.Array:
+    """Partition values in the form that planning compares."""
     if pa.types.is_date32(column.type):
         return column.cast(pa.int32())
     if pa.types.is_timestamp(column.type) or pa.types.is_time64(column.type):
