@@ -144,6 +144,23 @@ def test_no_history_is_lost(tmp_path_factory, version, min_count, target, steps)
         remember(t, model, () if isinstance(operation, AppendFiles) else gone)
 
 
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_manifests_that_lose_files_and_are_merged_at_once_keep_the_history_of_others(tmp_path, version):
+    t = changed_table(tmp_path, version, **{"commit.manifest.min-count-to-merge": "2"})
+    for first in (10, 20):
+        t.table.commit(AppendFiles((data_file(first), data_file(first + 1))))
+    before = {path: history(entry) for path, entry in t.entries().items()}
+    gone = [data_file(number).location for number in (10, 20)]
+    written = (WrittenFile(data_file(30)),)
+    t.table.commit(RewriteFiles(written, tuple(gone), sequence_number=1, starting_snapshot_id=t.snapshot_id))
+    assert len(t.manifests()) == 1
+    after = {path: history(entry) for path, entry in t.entries().items() if entry.is_live}
+    assert {path: values for path, values in after.items() if path in before} == {
+        path: values for path, values in before.items() if path not in gone
+    }
+    assert len(after) == len(before) - 1
+
+
 def history(entry: ManifestEntry) -> tuple[int | None, ...]:
     return entry.snapshot_id, entry.sequence_number, entry.file_sequence_number, entry.first_row_id
 

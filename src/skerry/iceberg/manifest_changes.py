@@ -407,8 +407,8 @@ def _by_partition(entries: pa.RecordBatch) -> pa.RecordBatch:
     if not ordered:
         return entries
     names = [str(number) for number in range(len(ordered))]
-    keys = [(name, "ascending") for name in names]
-    return entries.take(pc.sort_indices(pa.table(ordered, names), keys, null_placement="at_start"))
+    keys = [(name, "ascending", "at_start") for name in names]
+    return entries.take(pc.sort_indices(pa.table(ordered, names), keys))
 
 
 def _packs(manifests: Sequence[ManifestFile | _Draft], size_bytes: int) -> list[list[ManifestFile | _Draft]]:

@@ -337,7 +337,9 @@ def _inherit(columns: dict[str, pa.Array], manifest: ManifestFile) -> None:
 
     Spec: Iceberg spec, Sequence Number Inheritance, First Row ID Inheritance.
     """
-    if "snapshot_id" in columns and manifest.added_snapshot_id is not None:
+    if manifest.added_snapshot_id is None:
+        return  # no snapshot has it yet
+    if "snapshot_id" in columns:
         columns["snapshot_id"] = columns["snapshot_id"].fill_null(manifest.added_snapshot_id)
     for name in ("sequence_number", "file_sequence_number"):
         if name in columns and manifest.sequence_number is not None:
