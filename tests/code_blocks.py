@@ -264,6 +264,7 @@ MADE: dict[str, Callable[[], Names]] = {
     "puffin.md": _puffin,
     "row-level-change.md": _row_level_change,
     "scans.md": _scans,
+    "scale.md": _scans,
     "web.md": _scans,
     "spark.md": _spark,
     "spark-read.md": _spark_read,

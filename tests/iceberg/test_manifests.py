@@ -366,9 +366,10 @@ def test_a_file_may_be_added_with_an_older_data_sequence_number():
 
 def test_the_life_of_an_entry():
     (added,) = round_trip([ManifestEntry(EntryStatus.ADDED, data_file("a"))], 3)
-    (existing,) = round_trip([added.existing()], 3)
-    assert existing == added.existing()
-    (deleted,) = round_trip([existing.deleted()], 3)
+    kept = dataclasses.replace(added, status=EntryStatus.EXISTING)
+    (existing,) = round_trip([kept], 3)
+    assert existing == kept
+    (deleted,) = round_trip([dataclasses.replace(existing, status=EntryStatus.DELETED, snapshot_id=None)], 3)
     assert deleted == dataclasses.replace(existing, status=EntryStatus.DELETED, snapshot_id=SNAPSHOT)
     assert added.is_live
     assert not deleted.is_live
@@ -377,18 +378,24 @@ def test_the_life_of_an_entry():
 # What must not be written --------------------------------------------------------------------------------------------
 
 ADDED = ManifestEntry(EntryStatus.ADDED, data_file("a"))
+EXISTING = dataclasses.replace(ADDED, status=EntryStatus.EXISTING)
 POSITIONS = dataclasses.replace(ADDED, content=FileContent.POSITION_DELETES)
 VECTOR = dataclasses.replace(delete_entries(3)[2])
 BAD_ENTRIES = [
     (1, "DATA", POSITIONS, "a file of POSITION_DELETES in a DATA manifest"),
     (2, "DELETES", ADDED, "a file of DATA in a DELETES manifest"),
     (1, "DELETES", POSITIONS, "delete files need format version 2"),
-    (2, "DATA", ADDED.existing(), "EXISTING entries need both sequence numbers"),
-    (2, "DATA", dataclasses.replace(ADDED.deleted(), sequence_number=1), "DELETED entries need both sequence numbers"),
+    (2, "DATA", EXISTING, "EXISTING entries need both sequence numbers"),
     (
         2,
         "DATA",
-        dataclasses.replace(ADDED.existing(), sequence_number=1, file_sequence_number=1),
+        dataclasses.replace(ADDED, status=EntryStatus.DELETED, sequence_number=1),
+        "DELETED entries need both sequence numbers",
+    ),
+    (
+        2,
+        "DATA",
+        dataclasses.replace(EXISTING, sequence_number=1, file_sequence_number=1),
         "EXISTING entries need a snapshot id",
     ),
     (2, "DATA", dataclasses.replace(ADDED, equality_ids=(1,)), "only equality deletes have equality_ids"),

@@ -102,18 +102,6 @@ class ManifestEntry:
         """Whether the deletes are a bitmap in a Puffin file."""
         return self.content is FileContent.POSITION_DELETES and self.data_file.file_format.lower() == "puffin"
 
-    def existing(self) -> ManifestEntry:
-        """The entry that keeps the file in a rewritten manifest, with its history."""
-        return dataclasses.replace(self, status=EntryStatus.EXISTING)
-
-    def deleted(self, snapshot_id: int | None = None) -> ManifestEntry:
-        """The entry that marks the file as deleted.
-
-        Args:
-            snapshot_id: The deleting snapshot; None is inherited from the manifest.
-        """
-        return dataclasses.replace(self, status=EntryStatus.DELETED, snapshot_id=snapshot_id)
-
 
 # Writing -------------------------------------------------------------------------------------------------------------
 
