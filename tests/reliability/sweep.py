@@ -177,7 +177,8 @@ def judge(operation: Operation, kind: Kind, outcome: Outcome, sight: Sight, refe
     known = [known.kept for known, is_it in ((before, is_before), (after, is_after)) if is_it]
     kept = after.kept if operation.repeats else max(known, default=max(before.kept, after.kept))
     kept += 0 if outcome.how == "returned" else operation.more_pieces
-    if sight.kept > kept and not operation.forgets_files:
+    in_doubt = operation.forgets_in_doubt and outcome.how in ("unknown", "killed")
+    if sight.kept > kept and not operation.forgets_files and not in_doubt:
         wrong.append(f"{sight.kept - kept} files that removing orphans leaves ({kept} without a fault)")
     return wrong
 

@@ -57,6 +57,7 @@ class Operation:
         in_steps: Whether it commits more than once: what is there after a failure may lie between before and after, but
             for the rows.
         forgets_files: Whether a failure may leave files that no table reaches, so that nothing can remove them.
+        forgets_in_doubt: The same, but only if the process died, or could not find out what became of its commit.
         more_pieces: How many more pieces of a registry that is listed there may be after a failure: one that names the
             lost file beside those before it is larger, so that the next need not take it in.
     """
@@ -68,6 +69,7 @@ class Operation:
     repeats: bool = False
     in_steps: bool = False
     forgets_files: bool = False
+    forgets_in_doubt: bool = False
     more_pieces: int = 0
 
     @property
@@ -344,9 +346,9 @@ def _views() -> list[Operation]:
             "iceberg",
             _prepared("iceberg"),
             lambda catalog, place: _view(catalog, None, place),
-            forgets_files=True,
+            forgets_in_doubt=True,
         ),
-        Operation("replace_view", "iceberg", _prepared("iceberg", _view), replaced, forgets_files=True),
+        Operation("replace_view", "iceberg", _prepared("iceberg", _view), replaced, forgets_in_doubt=True),
         Operation(
             "rename_view",
             "iceberg",
