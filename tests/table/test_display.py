@@ -87,7 +87,7 @@ def test_lists_of_records_are_tables(table):
     assert shape(table.health(orphans=False)).tags.count("tr") == 1 + len(table.health(orphans=False))
     assert "snapshot id" in shape(snapshots[0]).text
     assert "main" in shape(table.refs()["main"]).text
-    none = type(snapshots)()
+    none = type(snapshots)([], repr)
     assert "Snapshots (0)" in shape(none).text
 
 

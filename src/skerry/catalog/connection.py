@@ -182,12 +182,27 @@ def _connect_paimon(uri: str, options: dict[str, Any]) -> Catalog:
 
 def _connect_folder(text: str, options: dict[str, Any], *, create: bool) -> Catalog:
     try:
-        folder = Path(absolute(Path(text).expanduser().absolute()))
+        folder = absolute(Path(text).expanduser().absolute())
     except RuntimeError as error:  # of ~somebody
         raise NotFoundError(f"no folder {text!r}: {error}") from None
-    if not create and not (folder / CATALOG_FILE).is_file():
+    database = os.path.join(folder, CATALOG_FILE)  # noqa: PTH118
+    if not os.path.isfile(database):
+        _prepare_folder(Path(folder), text, create=create)
+    uri = str(SqlUrl("sqlite", database, options=(("timeout", f"{SQLITE_TIMEOUT_S:g}"),)))
+    return _open(EMBEDDED_NAME, {"type": "sql", "uri": uri, "warehouse": f"file://{folder}", **options})
+
+
+def _prepare_folder(folder: Path, text: str, *, create: bool) -> None:
+    """Create the folder of a new warehouse.
+
+    Args:
+        folder: The folder.
+        text: The same as it was given.
+        create: Whether it may be created.
+    """
+    if not create:
         raise NotFoundError(f"no warehouse at {folder}: it has no {CATALOG_FILE}")
-    if not (folder / CATALOG_FILE).is_file() and _is_table(folder):
+    if _is_table(folder):
         raise SchemaError(
             f"{folder} is the folder of a table, not of a warehouse: skerry.open_table({text!r}) reads it; connect to "
             "the warehouse that it is in to change it"
@@ -196,8 +211,6 @@ def _connect_folder(text: str, options: dict[str, Any], *, create: bool) -> Cata
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise SkerryError(f"cannot create the warehouse folder: {error}", location=str(folder)) from None
-    uri = str(SqlUrl("sqlite", str(folder / CATALOG_FILE), options=(("timeout", f"{SQLITE_TIMEOUT_S:g}"),)))
-    return _open(EMBEDDED_NAME, {"type": "sql", "uri": uri, "warehouse": f"file://{folder}", **options})
 
 
 def _is_table(folder: Path) -> bool:
@@ -243,7 +256,8 @@ def _paimon_tables(catalog: IcebergCatalog) -> PaimonTables | None:
     if warehouse is None:
         return None
     options = dict(catalog.properties)
-    moved_to = file_key(str(options.get(MOVED_TO, warehouse)))
-    if file_key(warehouse)[: len(moved_to)] != moved_to:  # the caller named another folder
-        del options[MOVED_FROM], options[MOVED_TO]
+    if MOVED_TO in options:
+        moved_to = file_key(str(options[MOVED_TO]))
+        if file_key(warehouse)[: len(moved_to)] != moved_to:  # the caller named another folder
+            del options[MOVED_FROM], options[MOVED_TO]
     return PaimonTables(warehouse, options)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sqlite3
 from abc import ABC, abstractmethod
-from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from skerry.databases.sql_url import SqlUrl, parse_sql_url
@@ -122,7 +121,7 @@ class _Sqlite(Dialect):
         if self.path is None:
             return None
         try:
-            found = Path(self.path).stat()
+            found = os.stat(self.path)  # noqa: PTH116  twice as fast, before each statement
         except OSError:
             return None
         return found.st_dev, found.st_ino

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from skerry.iceberg.jobs.connector import IcebergConnector
     from skerry.iceberg.jobs.row_changes import ChangeRequest
     from skerry.iceberg.metadata.snapshot import Snapshot as IcebergSnapshot
+    from skerry.iceberg.metadata.table_metadata import TableMetadata
     from skerry.iceberg.reading.changes import Changes
     from skerry.iceberg.reading.scan import Scan
     from skerry.table.copying import CopyRequest, CopySummary
@@ -133,29 +136,14 @@ class IcebergTable(IndexedIcebergTable):
 
     # ---- history ----
 
-    def snapshots(self) -> list[Snapshot]:
-        found = self._snapshots(self.handle.state.metadata.snapshots)
-        return Snapshots(sorted(found, key=lambda snapshot: (snapshot.sequence_number, snapshot.timestamp)))
-
-    def _snapshots(self, snapshots: Iterable[IcebergSnapshot]) -> list[Snapshot]:
+    def snapshots(self) -> Sequence[Snapshot]:
         metadata = self.handle.state.metadata
-        with_statistics = {file.snapshot_id for file in metadata.statistics if file.blob_metadata}
-        return [
-            Snapshot(
-                snapshot_id=snapshot.snapshot_id,
-                parent_id=snapshot.parent_snapshot_id,
-                sequence_number=snapshot.sequence_number or 0,
-                timestamp=of_millis(snapshot.timestamp_ms),
-                operation=(snapshot.operation or Operation.APPEND).value,
-                summary=summary_of(snapshot),
-                has_statistics=snapshot.snapshot_id in with_statistics,
-            )
-            for snapshot in snapshots
-        ]
+        found = sorted(metadata.snapshots, key=lambda one: (one.sequence_number or 0, one.timestamp_ms))
+        return Snapshots(found, partial(_described, _with_statistics(metadata)))
 
     def current_snapshot(self, ref: str = MAIN) -> Snapshot | None:
         current = self.handle.state.snapshot(ref)
-        return None if current is None else self._snapshots([current])[0]
+        return None if current is None else _described(_with_statistics(self.handle.state.metadata), current)
 
     def history(self) -> History:
         log = self.handle.state.metadata.snapshot_log
@@ -477,6 +465,24 @@ class IcebergTable(IndexedIcebergTable):
         from skerry.iceberg.jobs.purge import purge
 
         purge(self.handle, drop)
+
+
+def _with_statistics(metadata: TableMetadata) -> set[int]:
+    """The snapshots that have sketches."""
+    return {file.snapshot_id for file in metadata.statistics if file.blob_metadata}
+
+
+def _described(with_statistics: AbstractSet[int], snapshot: IcebergSnapshot) -> Snapshot:
+    """A snapshot as users see it."""
+    return Snapshot(
+        snapshot_id=snapshot.snapshot_id,
+        parent_id=snapshot.parent_snapshot_id,
+        sequence_number=snapshot.sequence_number or 0,
+        timestamp=of_millis(snapshot.timestamp_ms),
+        operation=(snapshot.operation or Operation.APPEND).value,
+        summary=summary_of(snapshot),
+        has_statistics=snapshot.snapshot_id in with_statistics,
+    )
 
 
 def _age(milliseconds: int | None) -> timedelta | None:

@@ -182,8 +182,8 @@ class PaimonTable(IndexedPaimonTable):
 
     # ---- history ----
 
-    def snapshots(self) -> list[Snapshot]:
-        return Snapshots(map(described_snapshot, self.handle.snapshots()))
+    def snapshots(self) -> Sequence[Snapshot]:
+        return Snapshots(self.handle.snapshots(), described_snapshot)
 
     def current_snapshot(self, ref: str = MAIN) -> Snapshot | None:
         snapshot = self.handle.current_snapshot(ref)

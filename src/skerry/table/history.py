@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar, overload
 
 from skerry.arguments import check_whole_number
 from skerry.errors import FormatError, SchemaError
@@ -23,6 +23,8 @@ __all__ = [
     "of_batch",
     "of_millis",
 ]
+
+Stored = TypeVar("Stored")
 
 MAIN = "main"
 """The default branch."""
@@ -66,10 +68,45 @@ class Snapshot(Record):
     applied: bool = True
 
 
-class Snapshots(Records[Snapshot]):
-    """Snapshots of a table; a table in a notebook."""
+class Snapshots(Sequence[Snapshot]):
+    """Snapshots of a table, each described when it is looked at; a table in a notebook.
 
-    title = "Snapshots"
+    Args:
+        stored: The snapshots as the table's metadata has them.
+        describe: Describes one.
+    """
+
+    def __init__(self, stored: Sequence[Stored], describe: Callable[[Stored], Snapshot]) -> None:
+        self._stored: Sequence[Any] = stored
+        self._describe: Callable[[Any], Snapshot] = describe
+
+    def __len__(self) -> int:
+        return len(self._stored)
+
+    @overload
+    def __getitem__(self, index: int) -> Snapshot: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Snapshot]: ...
+    def __getitem__(self, index: int | slice) -> Snapshot | list[Snapshot]:
+        if isinstance(index, slice):
+            return [self._describe(one) for one in self._stored[index]]
+        return self._describe(self._stored[index])
+
+    def __iter__(self) -> Iterator[Snapshot]:
+        return map(self._describe, self._stored)
+
+    def __eq__(self, other: object) -> bool:
+        return list(self) == list(other) if isinstance(other, Snapshots | list) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr(list(self))
+
+    def _repr_html_(self) -> str:
+        from skerry.table.display import records_html
+
+        return records_html(self, "Snapshots")
 
 
 class HistoryEntry(NamedTuple):

@@ -160,8 +160,11 @@ class ReadableTable(ABC):
     # ---- history ----
 
     @abstractmethod
-    def snapshots(self) -> list[Snapshot]:
-        """All snapshots that have not expired, oldest first."""
+    def snapshots(self) -> Sequence[Snapshot]:
+        """All snapshots that have not expired, oldest first.
+
+        They are described as they are looked at: the number of them and the last one cost little.
+        """
 
     @abstractmethod
     def current_snapshot(self, ref: str = MAIN) -> Snapshot | None:

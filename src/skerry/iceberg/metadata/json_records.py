@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
+from itertools import chain
+from operator import attrgetter
 from typing import Annotated, Any, Final, Self, TypeVar
 
 import msgspec
@@ -24,8 +26,10 @@ __all__ = [
     "Long",
     "decode_fields",
     "decode_json",
+    "decode_record",
     "decode_records",
     "encode_json",
+    "have_unknown",
     "json_of",
     "plain_json",
     "read_records",
@@ -37,6 +41,7 @@ Long = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 """A whole number of 64 bits."""
 
 Record = TypeVar("Record", bound="JsonRecord")
+Struct = TypeVar("Struct", bound=msgspec.Struct)
 
 
 def decode_json(data: bytes | str) -> Any:
@@ -59,7 +64,7 @@ def encode_json(value: Any) -> bytes:
 def json_of(value: Any) -> Any:
     """What the JSON encoder accepts for a record, or a sequence of records."""
     if isinstance(value, tuple | list):
-        is_plain = value and isinstance(value[0], JsonRecord) and not _have_unknown(value)
+        is_plain = value and isinstance(value[0], JsonRecord) and not have_unknown(value)
         return value if is_plain else [json_of(item) for item in value]
     return value.to_json() if hasattr(value, "to_json") else value
 
@@ -103,7 +108,7 @@ class JsonRecord(
 
     def to_json(self) -> Any:
         """What the JSON encoder accepts: the record itself, unless it has fields that it does not know."""
-        return plain_json(self) if _have_unknown((self,)) else self
+        return plain_json(self) if have_unknown((self,)) else self
 
 
 def read_records(kind: type[Record], values: list[Any], at: str, rule: str | None) -> tuple[Record, ...]:
@@ -120,7 +125,7 @@ def read_records(kind: type[Record], values: list[Any], at: str, rule: str | Non
     """
     with suppress(msgspec.ValidationError):  # of an unknown field, or found again one by one, with its place
         found = msgspec.convert(values, tuple[kind, ...])  # type: ignore[valid-type]
-        if not _have_unknown(found):
+        if not have_unknown(found):
             return found
     return tuple(_read_record(kind, JsonObject(value, f"{at}[{number}]", rule)) for number, value in enumerate(values))
 
@@ -131,7 +136,15 @@ def decode_records(kind: type[Record], data: msgspec.Raw) -> tuple[Record, ...] 
         found = msgspec.json.decode(data, type=tuple[kind, ...])  # type: ignore[valid-type]
     except (msgspec.ValidationError, msgspec.DecodeError, UnicodeError, RecursionError):
         return None
-    return None if _have_unknown(found) else found
+    return None if have_unknown(found) else found
+
+
+def decode_record(kind: type[Struct], data: bytes) -> Struct | None:
+    """A JSON text as a record; None if it has fields that this kind does not have, or is not such a record at all."""
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except (msgspec.ValidationError, msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
 
 
 def decode_fields(data: bytes) -> dict[str, msgspec.Raw]:
@@ -178,12 +191,17 @@ def _read_record(kind: type[Record], found: JsonObject) -> Record:
     return msgspec.structs.replace(record, unknown=dict(found.unknown(known)), **inner)
 
 
-def _have_unknown(records: Sequence[JsonRecord]) -> bool:
+_unknown_of: Final = attrgetter("unknown")
+
+
+def have_unknown(records: Sequence[JsonRecord]) -> bool:
     """Whether one of some records of one kind, or a record within it, has fields that it does not know."""
-    if any(record.unknown for record in records):
+    if not records:
+        return False
+    if any(map(_unknown_of, records)):
         return True
-    names = [name for name, _ in _nested(type(records[0])).values()] if records else []
-    return any(_have_unknown(getattr(record, name)) for name in names for record in records)
+    names = [name for name, _ in _nested(type(records[0])).values()]
+    return any(have_unknown([*chain.from_iterable(map(attrgetter(name), records))]) for name in names)
 
 
 @cache

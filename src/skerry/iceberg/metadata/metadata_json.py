@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import gzip
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
@@ -23,8 +24,10 @@ from skerry.iceberg.metadata.json_records import (
     JsonRecord,
     decode_fields,
     decode_json,
+    decode_record,
     decode_records,
     encode_json,
+    have_unknown,
     read_records,
 )
 from skerry.iceberg.metadata.partition_spec import PartitionSpec
@@ -143,9 +146,35 @@ def decode_metadata(data: bytes, *, location: str | None = None) -> TableMetadat
         raise
 
 
+_FIELDS: Final = sorted(_KNOWN)
+
+
+def _kind_of(name: str) -> Any:
+    """What a field is decoded as at first."""
+    if name in _MANY:
+        return tuple[_MANY[name], ...]  # type: ignore[valid-type]
+    return msgspec.Raw if name == _SCHEMAS else Any
+
+
+_Fields: Final = msgspec.defstruct(
+    "_Fields",
+    [(name.replace("-", "_"), _kind_of(name), None) for name in _FIELDS],
+    rename="kebab",
+    forbid_unknown_fields=True,
+)
+
+
 def _decode(data: bytes) -> dict[str, Any]:
     """The fields of a metadata file; records that are many are made from the text directly."""
-    found: dict[str, Any] = {}
+    whole = decode_record(_Fields, data)
+    if whole is not None:
+        fields = zip(_FIELDS, msgspec.structs.astuple(whole), strict=True)
+        found = {name: value for name, value in fields if value is not None}
+        text = found.get(_SCHEMAS)
+        schemas = None if text is None else _schemas_of(text)
+        if schemas is not None and not any(have_unknown(found[name]) for name in _MANY if name in found):
+            return {**found, _SCHEMAS: schemas}
+    found = {}
     for name, text in decode_fields(data).items():
         kind = _MANY.get(name)
         records = decode_records(kind, text) if kind is not None else _schemas_of(text) if name == _SCHEMAS else None
@@ -278,19 +307,25 @@ def _sort_orders(found: JsonObject, *, is_first: bool) -> tuple[SortOrder, ...]:
     return orders
 
 
+_manifest_list_of: Final = attrgetter("manifest_list")
+_sequence_number_of: Final = attrgetter("sequence_number")
+
+
 def _snapshots(found: JsonObject, version: int) -> tuple[Snapshot, ...]:
     """The snapshots; those of version 1 in a later version have the sequence number 0.
 
     Spec: Iceberg spec, Appendix E.
     """
     snapshots = _records(found, "snapshots", Snapshot)
-    for number, snapshot in enumerate(snapshots):
-        if snapshot.snapshot_id not in _IDS:
-            raise found.error(f"snapshots[{number}].snapshot-id", f"expected 64 bits, found {snapshot.snapshot_id}")
+    ids = [snapshot.snapshot_id for snapshot in snapshots]
+    for number, snapshot_id in enumerate(ids):
+        if snapshot_id not in _IDS:
+            raise found.error(f"snapshots[{number}].snapshot-id", f"expected 64 bits, found {snapshot_id}")
+    for number, snapshot in enumerate(snapshots) if None in map(_manifest_list_of, snapshots) else ():
         if snapshot.manifest_list is None and snapshot.manifests is None:
             raise found.error(f"snapshots[{number}].manifest-list", "is missing")
-    _check_unique(found, "snapshots", "snapshot-id", [snapshot.snapshot_id for snapshot in snapshots])
-    if version > 1 and any(snapshot.sequence_number is None for snapshot in snapshots):
+    _check_unique(found, "snapshots", "snapshot-id", ids)
+    if version > 1 and None in map(_sequence_number_of, snapshots):
         return tuple(
             msgspec.structs.replace(one, sequence_number=0) if one.sequence_number is None else one for one in snapshots
         )
@@ -336,7 +371,7 @@ def _check_unique(found: JsonObject, name: str, key: str, ids: Sequence[int]) ->
     if not ids and name != "snapshots":
         raise found.error(name, "is empty")
     seen: set[int] = set()
-    for number in ids:
+    for number in ids if len(set(ids)) < len(ids) else ():
         if number in seen:
             raise found.error(name, f"two of them have the {key} {number}")
         seen.add(number)
@@ -365,8 +400,8 @@ def _check_references(found: JsonObject, metadata: TableMetadata) -> None:
         raise found.error(
             f"refs.{MAIN_BRANCH}", f"is snapshot {main.snapshot_id}, but current-snapshot-id is {current}"
         )
-    last = metadata.last_sequence_number
-    for snapshot in metadata.snapshots if metadata.format_version > 1 else ():
+    last, snapshots = metadata.last_sequence_number, metadata.snapshots if metadata.format_version > 1 else ()
+    for snapshot in snapshots if max(map(_sequence_number_of, snapshots), default=0) > last else ():
         if (snapshot.sequence_number or 0) > last:
             raise found.error(
                 "last-sequence-number",
