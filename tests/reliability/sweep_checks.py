@@ -72,7 +72,7 @@ def _facts(table: Any) -> dict[str, Any]:
         "properties": {
             name: text
             for name, text in table.properties.items()
-            if name not in ("path", PIECES_PROPERTY) and not name.startswith("nessie.")
+            if name not in ("path", "created-at", PIECES_PROPERTY) and not name.startswith("nessie.")
         },
         "indexes": _indexes(table) if SHOWS_INDEXES in table.properties else (),
         "snapshots": len(table.snapshots()),
