@@ -10,13 +10,17 @@ SPARK_VENV := .venv-spark43
 SPARK_LOCK := tests/spark/peers/spark43.lock
 SPARK_STAMP := $(SPARK_VENV)/.installed
 SPARK_CLASSES := .cache/spark-4.1.jsa .cache/spark-4.3.jsa
+DOCS_VENV := .venv-docs
+DOCS_LOCK := docs/site/docs.lock
+DOCS_STAMP := $(DOCS_VENV)/.installed
 WORKERS ?= 3
 HISTORIES ?= 500
 SOAK_SECONDS ?= 600
 MUTANTS ?= 20000
+LINTED := src tests benchmarks examples docs/site hatch_build.py
 FAST := not spark and not service and not slow
 
-.PHONY: demo test torture torture-faults fuzz bounds soak check lint format types contracts fast slow-tests coverage bench peers lock protobuf clean
+.PHONY: demo test torture torture-faults fuzz bounds soak check lint format types contracts fast slow-tests coverage docs bench peers lock protobuf clean
 
 demo: $(STAMP)
 	$(BIN)/python -m skerry.spark.demo
@@ -59,12 +63,12 @@ check: lint
 	$(MAKE) --jobs=2 types fast
 
 lint: $(STAMP)
-	$(BIN)/ruff check src tests benchmarks examples hatch_build.py
-	$(BIN)/ruff format --check src tests benchmarks examples hatch_build.py
+	$(BIN)/ruff check $(LINTED)
+	$(BIN)/ruff format --check $(LINTED)
 
 format: $(STAMP)
-	$(BIN)/ruff check --fix src tests benchmarks examples hatch_build.py
-	$(BIN)/ruff format src tests benchmarks examples hatch_build.py
+	$(BIN)/ruff check --fix $(LINTED)
+	$(BIN)/ruff format $(LINTED)
 
 types: $(STAMP)
 	$(BIN)/mypy
@@ -87,6 +91,10 @@ coverage: $(STAMP) peers
 	PYTHONPATH=.cache/coverage COVERAGE_FILE=.cache/coverage.data \
 		$(BIN)/python -m coverage report --show-missing --skip-covered --sort cover
 
+# The documentation site, in .cache/site/html: docs/ and the docstrings of public names. Needs no network once set up.
+docs: $(DOCS_STAMP)
+	$(DOCS_VENV)/bin/python docs/site/build.py
+
 # The lock names versions and hashes only, so that any index or mirror serves it.
 lock: $(STAMP)
 	$(BIN)/uv pip compile --universal --generate-hashes --no-header --no-annotate --python-version 3.11 \
@@ -95,6 +103,8 @@ lock: $(STAMP)
 		tests/paimon/peers/pypaimon.in -o $(PAIMON_LOCK)
 	$(BIN)/uv pip compile --universal --generate-hashes --no-header --no-annotate --python-version 3.11 \
 		tests/spark/peers/spark43.in -o $(SPARK_LOCK)
+	$(BIN)/uv pip compile --universal --generate-hashes --no-header --no-annotate --python-version 3.11 \
+		docs/site/docs.in -o $(DOCS_LOCK)
 
 # Generated code is committed: installing needs no protoc.
 protobuf: $(STAMP)
@@ -119,13 +129,21 @@ $(PAIMON_STAMP): $(STAMP) $(PAIMON_LOCK)
 	$(BIN)/uv pip sync --quiet --python $(PAIMON_VENV)/bin/python --require-hashes $(PAIMON_LOCK)
 	touch $@
 
-# Only PySpark is here; all else comes from the main environment, which the path file names and Python searches last.
-$(SPARK_STAMP): $(STAMP) $(SPARK_LOCK)
-	$(BIN)/python -m venv --without-pip $(SPARK_VENV)
-	$(BIN)/uv pip sync --quiet --python $(SPARK_VENV)/bin/python --require-hashes $(SPARK_LOCK)
+# Only PySpark is here, and what builds the site there; all else comes from the main environment, which the path file
+# names and Python searches last.
+define beside_main
+	$(BIN)/python -m venv --without-pip $(1)
+	$(BIN)/uv pip sync --quiet --python $(1)/bin/python --require-hashes $(2)
 	$(BIN)/python -c 'import sysconfig; print("import site; site.addsitedir(%r)" % sysconfig.get_path("purelib"))' \
-		> $$($(SPARK_VENV)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/main_environment.pth
-	touch $@
+		> $$($(1)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/main_environment.pth
+	touch $(1)/.installed
+endef
+
+$(SPARK_STAMP): $(STAMP) $(SPARK_LOCK)
+	$(call beside_main,$(SPARK_VENV),$(SPARK_LOCK))
+
+$(DOCS_STAMP): $(STAMP) $(DOCS_LOCK)
+	$(call beside_main,$(DOCS_VENV),$(DOCS_LOCK))
 
 # The classes that Spark loads, archived for this machine's Java: its JVMs start with half the work.
 .cache/spark-4.1.jsa: $(STAMP) tests/spark/peers/class_archive.py
@@ -135,4 +153,4 @@ $(SPARK_STAMP): $(STAMP) $(SPARK_LOCK)
 	$(SPARK_VENV)/bin/python tests/spark/peers/class_archive.py $@
 
 clean:
-	rm -rf $(VENV) $(PAIMON_VENV) $(SPARK_VENV) .cache .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf $(VENV) $(PAIMON_VENV) $(SPARK_VENV) $(DOCS_VENV) .cache .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

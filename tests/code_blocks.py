@@ -82,6 +82,11 @@ def _readme() -> Names:
     return {"corrections": some_flights().slice(0, 10), "logs": _indexes("logs/")["table"], **_items()}
 
 
+def _csv() -> Names:
+    Path("flights.csv").write_bytes(flights_csv())
+    return {}
+
+
 def _items() -> Names:
     schema = pa.schema([pa.field("item", pa.int64(), nullable=False), ("amount", pa.int64())])
     rows = pa.table({"item": [1, 2, 4711], "amount": [3, 0, 5]}, schema=schema)
@@ -252,6 +257,10 @@ MADE: dict[str, Callable[[], Names]] = {
     "branches.md": _branches,
     "catalogs.md": _catalogs,
     "changes.md": _changes,
+    "errors.md": _flights,
+    "start.md": _csv,
+    "tutorials/joins.md": _csv,
+    "tutorials/landing.md": _csv,
     "copying.md": lambda: _flights(appends=2),
     "deletes.md": lambda: _table({"id": [1, 2]}),
     "indexes.md": _indexes,

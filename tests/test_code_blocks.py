@@ -19,17 +19,22 @@ import code_blocks
 from skerry.cli.app import app
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs/tutorials").glob("*.md"))]
 BLOCK = re.compile(r"^```(python)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 VALUE = re.compile(r"  # (.+?)(?:[;:]\s.*)?$")
+
+
+def name_of(page: Path) -> str:
+    """A page as `code_blocks` calls it: `README.md`, `scans.md`, `tutorials/joins.md`."""
+    return str(page.relative_to(ROOT)).removeprefix("docs/")
 
 
 def pages_with(*, spark: bool) -> list[Any]:
     """Pages with blocks to run: those with `spark` in them, or the others."""
     return [
-        pytest.param(page, id=page.stem)
+        pytest.param(page, id=name_of(page).removesuffix(".md"))
         for page in PAGES
-        if page.name not in code_blocks.NOT_RUN
+        if name_of(page) not in code_blocks.NOT_RUN
         and any(is_run(text, with_spark=spark) and spark == ("spark" in text) for kind, text, _ in blocks(page) if kind)
     ]
 
@@ -57,7 +62,7 @@ def test_code_blocks_with_spark(page, tmp_path, monkeypatch, capsys, spark):
 
 def run(page: Path, folder: Path, monkeypatch, capsys, names: dict[str, Any]) -> None:
     monkeypatch.chdir(folder)
-    names.update(code_blocks.names_of(page.name))
+    names.update(code_blocks.names_of(name_of(page)))
     for language, text, line in blocks(page):
         if language and is_run(text, with_spark="spark" in names):
             capsys.readouterr()

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
+
+import skerry.errors
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src/skerry"
 # What is named without its folder lies in one of these.
 PLACES = (ROOT, PACKAGE, ROOT / "tests", ROOT / "benchmarks", ROOT / "examples/change_data")
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), ROOT / "llms.txt"])
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 FENCE = re.compile(r"```.*?```", re.DOTALL)
 MODULE = re.compile(r"`((?:\w+/)*\w+\.py|(?:\w+/)+)`")
@@ -56,3 +59,25 @@ def test_modules_and_tests_that_are_named_exist(document: Path):
         return
     missing = [name for name in MODULE.findall(text_of(document)) if not is_there(name)]
     assert not missing
+
+
+def pages_of_docs() -> set[str]:
+    return {str(path.relative_to(ROOT)) for path in ROOT.glob("docs/**/*.md")}
+
+
+def test_every_page_is_in_the_menu_of_the_site_once():
+    menu = tomllib.loads((ROOT / "docs/site/contents.toml").read_text())["pages"]
+    pages = [f"{page}.md" for group in menu.values() for page in group]
+    assert sorted(pages) == sorted({*pages})
+    assert pages_of_docs() <= {*pages}
+    assert all((ROOT / page).is_file() for page in pages)
+
+
+def test_language_models_are_shown_every_page():
+    listed = {*LINK.findall((ROOT / "llms.txt").read_text())}
+    assert {page for page in pages_of_docs() if not page.startswith(("docs/formats/", "docs/design/"))} <= listed
+
+
+def test_the_error_catalogue_has_every_error():
+    headings = re.findall(r"^## (\w+)$", (ROOT / "docs/errors.md").read_text(), re.MULTILINE)
+    assert sorted(headings) == sorted(skerry.errors.__all__)

@@ -126,6 +126,7 @@ def test_rows_in_one_word(table):
     assert table.count("id = ?", parameters=[2]) == 1
     assert table.to_arrow().sort_by("id").to_pylist() == ROWS.to_pylist()
     assert sorted(table.to_pandas()["id"]) == sorted(table.to_polars()["id"]) == [1, 2]
+    assert list(table.scan(where="id = 2").to_pandas()["id"]) == [2]
     assert table.to_duckdb().aggregate("sum(id)").to_arrow_table().column(0).to_pylist() == [3]
     assert pa.table(table).num_rows == 2
     assert pl.DataFrame(table).height == 2

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 import pyarrow as pa
 
 from skerry.arguments import check_instance, check_list
-from skerry.errors import MissingDependencyError, SchemaError, UnsupportedError
+from skerry.errors import SchemaError, UnsupportedError
 from skerry.storage import Storage
 from skerry.table.arguments import Condition, Keys, Moment, Parameters, moment_of
 from skerry.table.history import MAIN, History, Ref, Snapshot
@@ -82,7 +82,10 @@ class ReadableTable(ABC):
     @property
     @abstractmethod
     def schema(self) -> pa.Schema:
-        """The current schema; fields carry their id in the metadata `PARQUET:field_id`."""
+        """The current schema.
+
+        The metadata of each field has its id, under `PARQUET:field_id`.
+        """
 
     @property
     @abstractmethod
@@ -248,16 +251,8 @@ class ReadableTable(ABC):
         return self.scan().to_arrow()
 
     def to_pandas(self) -> pandas.DataFrame:
-        """All rows as a pandas frame.
-
-        Raises:
-            MissingDependencyError: pandas is not installed.
-        """
-        try:
-            import pandas  # noqa: F401  PyArrow's message does not say what is missing for whom
-        except ImportError as error:
-            raise MissingDependencyError("to_pandas() needs the package pandas") from error
-        return self.scan().to_arrow().to_pandas()
+        """All rows as a pandas frame; MissingDependencyError without pandas."""
+        return self.scan().to_pandas()
 
     def lazy(self) -> polars.LazyFrame:
         """The table as a lazy frame of Polars: its filters, columns and limits become those of the scan.

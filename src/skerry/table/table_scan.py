@@ -47,7 +47,7 @@ class TableScan(BoundedStream):
 
     @abstractmethod
     def plan(self) -> Sequence[object]:
-        """What is read, as picklable records: files (`FileScanTask`) of Iceberg tables, `Split`s of Paimon tables."""
+        """What is read, as picklable records: files (`FileScanTask`) of Iceberg tables, `Split` of Paimon tables."""
 
     @abstractmethod
     def explain(self) -> Explanation:

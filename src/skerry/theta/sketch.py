@@ -216,7 +216,7 @@ def difference(a: ThetaSketch, b: ThetaSketch) -> ThetaSketch:
 
 
 def jaccard(a: ThetaSketch, b: ThetaSketch, std_devs: float = 2.0) -> tuple[float, float, float]:
-    """The similarity of two sets: lower bound, estimate and upper bound of |A∩B| / |A∪B|, between 0 and 1.
+    """The similarity of two sets: lower bound, estimate and upper bound of `|A∩B| / |A∪B|`, between 0 and 1.
 
     Example:
         lower, estimate, upper = theta.jaccard(monday, tuesday)

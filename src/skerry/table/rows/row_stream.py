@@ -12,6 +12,7 @@ from skerry.errors import MissingDependencyError
 
 if TYPE_CHECKING:
     import duckdb
+    import pandas
     import polars
 
 __all__ = ["BoundedStream", "RowStream"]
@@ -30,6 +31,18 @@ class RowStream(ABC):
     def to_arrow(self) -> pa.Table:
         """Read the rows into a PyArrow table."""
         return self.to_batches().read_all()
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Read the rows into a pandas frame.
+
+        Raises:
+            MissingDependencyError: pandas is not installed.
+        """
+        try:
+            import pandas  # noqa: F401  PyArrow's message does not say what is missing for whom
+        except ImportError as error:
+            raise MissingDependencyError("to_pandas() needs the package pandas") from error
+        return self.to_arrow().to_pandas()
 
     def to_polars(self) -> polars.DataFrame:
         """Read the rows into a Polars frame.
