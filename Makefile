@@ -20,7 +20,7 @@ MUTANTS ?= 20000
 LINTED := src tests benchmarks examples docs/site hatch_build.py
 FAST := not spark and not service and not slow
 
-.PHONY: demo test torture torture-faults fuzz bounds soak check lint format types contracts fast slow-tests coverage docs bench peers lock protobuf clean
+.PHONY: demo test torture torture-faults fuzz bounds soak check lint format types contracts fast slow-tests coverage docs release bench peers lock protobuf clean
 
 demo: $(STAMP)
 	$(BIN)/python -m skerry.spark.demo
@@ -94,6 +94,11 @@ coverage: $(STAMP) peers
 # The documentation site, in .cache/site/html: docs/ and the docstrings of public names. Needs no network once set up.
 docs: $(DOCS_STAMP)
 	$(DOCS_VENV)/bin/python docs/site/build.py
+
+# The wheel and the source distribution in dist/, installed and tried in fresh environments of every supported Python that
+# is found on this machine.
+release: $(STAMP)
+	$(BIN)/python tests/release/release_check.py dist
 
 # The lock names versions and hashes only, so that any index or mirror serves it.
 lock: $(STAMP)

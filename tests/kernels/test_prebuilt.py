@@ -156,7 +156,7 @@ def test_name_of_the_file_follows_source_constants_compilers_and_llvm(
     assert len(set(names)) == 4
 
 
-def test_wheel_has_the_bitcode_of_all_kernels(tmp_path: Path):
+def test_wheel_has_all_that_a_user_needs(tmp_path: Path):
     build = "import sys; from hatchling.build import build_wheel; print(build_wheel(sys.argv[1]))"
     command = [sys.executable, "-c", build, str(tmp_path)]
     subprocess.run(command, cwd=SOURCE.parents[1], check=True, capture_output=True)
@@ -166,5 +166,12 @@ def test_wheel_has_the_bitcode_of_all_kernels(tmp_path: Path):
     files = {path.name for path in (tmp_path / "site" / "skerry" / "kernels" / "bitcode").iterdir()}
     assert files == {prebuilt.bitcode_file(name) for name in loading.import_kernels()}
     assert len(files) > 30
+    assert (tmp_path / "site/skerry/py.typed").exists()
+    assets = [path.name for path in (SOURCE / "web/assets").iterdir()]
+    assert assets
+    assert all((tmp_path / "site/skerry/web/assets" / name).exists() for name in assets)
+    (about,) = tmp_path.glob("site/skerry-*.dist-info")
+    assert f"Version: {skerry.__version__}" in (about / "METADATA").read_text()
+    assert "Apache License" in (about / "licenses/LICENSE").read_text()
     _, numba = run(PROGRAM, tmp_path / "site", tmp_path / "cache")
     assert not numba
