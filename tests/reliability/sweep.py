@@ -242,7 +242,9 @@ def brief(value: Any) -> str:
 
 
 def made(operation: Operation, place: Place) -> bool:
-    """Make what there is before an operation; false if that is not supported here, such as branches by Nessie."""
+    """Make what there is before an operation; false if it is not supported here, such as branches by Nessie."""
+    if operation.key in place.lacks:
+        return False
     try:
         operation.prepare(place.connect(), place)
     except UnsupportedError:

@@ -18,9 +18,15 @@ __all__ = ["FolderPlace", "Place", "PostgresPlace", "RestPlace", "S3Place", "pla
 
 
 class Place(Protocol):
-    """A catalog and its files."""
+    """A catalog and its files.
+
+    Args:
+        formats: What tables it can have.
+        lacks: Operations that fail there without a fault.
+    """
 
     formats: tuple[str, ...]
+    lacks: frozenset[str]
 
     def connect(self) -> skerry.catalog.Catalog:
         """The catalog, opened anew."""
@@ -54,6 +60,7 @@ class FolderPlace:
 
     folder: Path
     formats: tuple[str, ...] = ("iceberg", "paimon")
+    lacks: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         self.warehouse, self.saved = self.folder / "warehouse", self.folder / "saved"
@@ -113,6 +120,7 @@ class S3Place:
     options: Mapping[str, str]
     bucket: str
     formats: tuple[str, ...] = ("iceberg", "paimon")
+    lacks: frozenset[str] = frozenset()
     _saved: dict[str, tuple[str, bytes]] = field(default_factory=dict)
     _client: Any = None
 
@@ -184,6 +192,16 @@ _EMPTY = "2e1cfa82b035c26cbbbdae632cea070514eb8b773f616aaeaf668e2f0be8f10d"
 """Nessie's hash of the commit before all others: branches made from it have no tables of anybody else."""
 
 
+NESSIE_LACKS = frozenset(
+    {
+        "iceberg:update_schema",  # it refuses the schema's number
+        "iceberg:upgrade",
+        "iceberg:migrate-folder",  # files are in places that the server chooses
+        "iceberg:inspect",  # it keeps one snapshot
+    }
+)
+
+
 @dataclass
 class RestPlace(S3Place):
     """Nessie's REST catalog, which goes back to a saved state by a branch of its own.
@@ -196,6 +214,7 @@ class RestPlace(S3Place):
     uri: str = ""
     warehouse: str = ""
     formats: tuple[str, ...] = ("iceberg",)
+    lacks: frozenset[str] = NESSIE_LACKS
     _branch: str = "main"
     _base: dict[str, Any] | None = None
     _numbers: Any = field(default_factory=itertools.count)
