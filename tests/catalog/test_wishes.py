@@ -397,6 +397,22 @@ def test_a_misspelt_property_of_iceberg_is_told(catalog, name, hint):
         table.set_properties({"write.parquet.bloom-filter-enabled.column.id": "true", "gc.enabled": "true"})
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "hint"),
+    [
+        ("snapshot.num-retained.maximum", "5", "snapshot.num-retained.max"),
+        ("merge-engin", "aggregation", "merge-engine"),
+        ("deletion-vector.enabled", "true", "deletion-vectors.enabled"),
+    ],
+)
+def test_a_misspelt_option_of_paimon_is_told(catalog, name, value, hint):
+    with pytest.warns(UserWarning, match=f"'{name}'; did you mean '{hint}'"):
+        table = catalog.create_table("a.t", SCHEMA, format="paimon", properties={name: value})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        table.set_properties({"sink.parallelism": "2", "acme": "x", "fields.name.ignore": "x", "write-only": "true"})
+
+
 def test_a_misspelt_storage_option_is_told(tmp_path):
     with pytest.warns(UserWarning, match=r"'s3\.end-point'; did you mean 's3\.endpoint'"):
         skerry.connect(tmp_path / "w", **{"s3.end-point": "http://x"})

@@ -86,6 +86,10 @@ def test_rows_of_files_are_appended_and_updated_without_spark(catalog, tmp_path)
     assert call("append", "shop.sales", source, "--evolve") == "shop.sales: 1 rows appended\n"
     assert call("append", "shop.new", source, "--create") == "shop.new: 1 rows appended\n"
     assert json.loads(call("append", "shop.new", source, "--json")) == {"table": "shop.new", "rows": 1}
+    assert call("ingest", source, "shop.more", "--local", "--create") == "shop.more: 1 rows appended\n"
+    call("ingest", source, "shop.parts", "--local", "--create", "--partition-by", "id")
+    assert catalog.load_table("shop.parts").partition_by == ["id"]
+    assert "goes without" in call("ingest", source, "shop.new", "--local", "--format", "csv", code=2)
     assert call("update", "shop.new", "--set", "score=score * 2", "--set", "name='z'", "--where", "id = 3").startswith(
         "shop.new: 2 updated"
     )

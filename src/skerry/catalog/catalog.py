@@ -265,7 +265,7 @@ class Catalog(QueryableCatalog, Transactional):
                 )
             from skerry.catalog.migrating import migrate_folder
 
-            with progress_callback(progress, "migrate") as callback:
+            with progress_callback(progress, "migrate", str(folder)) as callback:
                 return migrate_folder(self, name, folder, properties, format_version, dry_run, executor, callback)
         iceberg, paimon = self._store(ICEBERG), self._store(PAIMON)
         check_choice("format", format, FORMATS)
@@ -275,7 +275,7 @@ class Catalog(QueryableCatalog, Transactional):
 
         assert isinstance(iceberg, IcebergTables)
         assert isinstance(paimon, PaimonTables)
-        with progress_callback(progress, "migrate") as callback:
+        with progress_callback(progress, "migrate", self.load_table(name).location) as callback:
             migration = TableMigration(
                 iceberg, paimon, partition_by, properties, format_version, dry_run, executor, callback
             )

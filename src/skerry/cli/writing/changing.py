@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -24,6 +24,7 @@ from skerry.cli.options import (
 from skerry.table.work.progress import show_progress
 
 if TYPE_CHECKING:
+    from skerry.catalog import Catalog
     from skerry.table.summaries import RowChangeSummary
 
 __all__ = ["append", "delete", "overwrite", "update", "upsert"]
@@ -58,12 +59,36 @@ def append(
 
     Columns are matched by name.
     """
-    catalog = open_catalog(warehouse, properties, create=create)
+    append_files(open_catalog(warehouse, properties, create=create), table, source, create, evolve, ref, as_json)
+
+
+def append_files(
+    catalog: Catalog,
+    table: str,
+    source: Path,
+    create: bool,
+    evolve: bool,
+    ref: str,
+    as_json: bool,
+    **creation: Any,
+) -> None:
+    """Append the rows of files, and print how many.
+
+    Args:
+        catalog: The table's catalog.
+        table: The table's name.
+        source: A file or folder.
+        create: Whether the table is created if it does not exist; it is removed again if nothing can be appended.
+        evolve: Whether columns are added that the table lacks.
+        ref: The branch.
+        as_json: Whether JSON is printed.
+        creation: Further arguments for `create_table`.
+    """
     after_failure: AbstractContextManager[None] = nullcontext()
     if create and not catalog.table_exists(table):
         from skerry.catalog.new_tables import made_for_rows
 
-        opened = catalog.create_table(table, schema_of(source))
+        opened = catalog.create_table(table, schema_of(source), **creation)
         after_failure = made_for_rows(catalog, opened)
     else:
         opened = catalog.load_table(table)

@@ -6,12 +6,14 @@ import dataclasses
 import os
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from skerry.cli.display import count, print_json, size
 from skerry.cli.options import catalog_options, complete_path, json_option, key_values, open_catalog, table_argument
+from skerry.cli.writing.changing import append_files
 from skerry.errors import NotFoundError
 from skerry.table.work.progress import show_progress
 
@@ -42,6 +44,7 @@ __all__ = ["ingest"]
     help="For --create: a table property; repeatable.",
 )
 @click.option("--ref", default="main", help="The branch to append to.")
+@click.option("--local", is_flag=True, help="Read the files here, without Spark and Java, as `skerry append` does.")
 @click.option("--master", default="local[*]", help="The Spark master.")
 @click.option("--spark-config", multiple=True, metavar="KEY=VALUE", help="A Spark setting; repeatable.")
 @catalog_options
@@ -56,6 +59,7 @@ def ingest(
     sort_by: tuple[str, ...],
     table_properties: tuple[str, ...],
     ref: str,
+    local: bool,
     master: str,
     spark_config: tuple[str, ...],
     warehouse: str,
@@ -71,6 +75,17 @@ def ingest(
     read_options = key_values(options, "--option")
     wanted_properties = key_values(table_properties, "--table-property")
     config = key_values(spark_config, "--spark-config")
+    if local:
+        if format or read_options or config or not master.startswith("local"):
+            problem = "goes without --format, --option, --master and --spark-config"
+            raise click.BadParameter(problem, param_hint="--local")
+        creation = {"partition_by": partition_by or (), "sort_by": sort_by or (), "properties": wanted_properties}
+        files = Path(source)
+        if not files.exists():
+            raise NotFoundError("file does not exist", location=source)
+        catalog = open_catalog(warehouse, properties, create=create)
+        append_files(catalog, table, files, create, evolve=False, ref=ref, as_json=as_json, **creation)
+        return
     _check_source(source, format, master, config)
     catalog, target = _find(table, warehouse, properties, create)
 

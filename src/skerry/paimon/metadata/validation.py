@@ -10,7 +10,11 @@ Spec: docs/formats/paimon.md § 14; Paimon Java, `SchemaValidation`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import difflib
+import functools
+import warnings
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
@@ -57,7 +61,7 @@ def check_schema(schema: TableSchema) -> None:
 
 
 def check_options(schema: TableSchema, before: Mapping[str, str] = MappingProxyType({})) -> None:
-    """Refuse a schema with new options that commits could not obey, or that is invalid.
+    """Refuse a schema with new options that commits could not obey, or that is invalid; warn of misspelt names.
 
     Args:
         schema: The schema.
@@ -69,6 +73,7 @@ def check_options(schema: TableSchema, before: Mapping[str, str] = MappingProxyT
     """
     check_schema(schema)
     changed = {name: text for name, text in schema.options.items() if before.get(name) != text}
+    _warn_of_misspelt(name for name in changed if name not in before)
     CoreOptions(changed).check()
     check_statistics_properties(changed, schema.arrow_schema)
     check_index_properties(changed, schema.arrow_schema)
@@ -360,3 +365,26 @@ def check_rewritable(schema: TableSchema, what: str, name: str) -> None:
             f"table option data-evolution.enabled=true: {what}, as several files have columns of the same rows",
             location=name,
         )
+
+
+# Names ---------------------------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def _known_names() -> frozenset[str]:
+    """Paimon Java 1.4: `CoreOptions`, and the options of its indexes and of Iceberg's metadata; also older names."""
+    return frozenset(Path(__file__).with_name("option_names.txt").read_text().split())
+
+
+_OF_OTHERS: Final = ("fields.", "file-index.", "skerry.", "parquet.", "orc.", "avro.")
+"""What follows these is named after columns, or belongs to the file formats."""
+_NEAR: Final = 0.88
+
+
+def _warn_of_misspelt(names: Iterable[str]) -> None:
+    """Warn of names that are almost those of options; Flink and Spark have others of their own, which are kept."""
+    for name in names:
+        if name in _known_names() or name.startswith(_OF_OTHERS):
+            continue
+        if near := difflib.get_close_matches(name, _known_names(), n=1, cutoff=_NEAR):
+            warnings.warn(f"nothing obeys the table option {name!r}; did you mean {near[0]!r}?", stacklevel=2)

@@ -109,7 +109,7 @@ def ingest_changes(  # noqa: PLR0913  options, by name
     if frame.isStreaming:
         raise SchemaError("ingest_changes takes a frame, found a streaming frame; use ingest_change_stream")
     job = _change_job(table, format, on, on_bad_record, drift, blind, ref, snapshot_properties)
-    with progress_callback(progress, "ingest changes") as callback:
+    with progress_callback(progress, "ingest changes", *(target.location for target in job.tables)) as callback:
         return job.run(frame, stream_batch(stream, batch, query, take_over), callback)
 
 

@@ -20,13 +20,13 @@ Progress: TypeAlias = bool | ProgressCallback | None
 
 
 @contextmanager
-def progress_callback(progress: Progress, first: str, location: str = "") -> Iterator[ProgressCallback | None]:
+def progress_callback(progress: Progress, first: str, *locations: str) -> Iterator[ProgressCallback | None]:
     """Open the progress callback that the argument `progress` of a method asks for, and a span of the whole job.
 
     Args:
         progress: The argument.
         first: What is shown until the job reports for the first time.
-        location: The folder of its table, which gets a heartbeat; none if empty.
+        locations: The folders of its tables, which get heartbeats.
 
     Raises:
         SchemaError: It is something else.
@@ -35,7 +35,7 @@ def progress_callback(progress: Progress, first: str, location: str = "") -> Ite
         raise SchemaError(f"progress takes True, None or a callable, found {type(progress).__name__}: {progress!r}")
     with span(first), ExitStack() as stack:
         callback = stack.enter_context(show_progress(first)) if progress is True else progress or None
-        if location:
+        for location in locations:
             from skerry.table.work.heartbeats import heartbeat  # not needed for reading
 
             callback = stack.enter_context(heartbeat(first, location, callback))
