@@ -315,7 +315,8 @@ Plan = Callable[[], tuple[float, int]]
 def skerry_plans(location: str, options: dict[str, str], where: str | None, route: str) -> Plan:
     import skerry
 
-    scan = skerry.open_table(location, **options).scan(where=where)
+    opened = skerry.open_table(location, **options)
+    scan = opened.scan(where=where)
 
     def stream() -> tuple[float, int]:
         begin, first, files = time.perf_counter(), 0.0, 0
@@ -334,7 +335,12 @@ def skerry_plans(location: str, options: dict[str, str], where: str | None, rout
         rows = scan.count()
         return time.perf_counter() - begin, rows
 
-    return {"stream": stream, "table": table, "count": count}[route]
+    def column_statistics() -> tuple[float, int]:
+        begin = time.perf_counter()
+        nulls = opened.statistics()["id"].null_count
+        return time.perf_counter() - begin, nulls or 0
+
+    return {"stream": stream, "table": table, "count": count, "statistics": column_statistics}[route]
 
 
 def pyiceberg_plans(location: str, where: str | None) -> Plan:
@@ -403,19 +409,19 @@ def main() -> None:
 def compare(sizes: list[int], rounds: int, store: Store | None, *, with_peer: bool) -> None:
     """All plans of all tables."""
     heads = [f"{head:>10}" for head in ("first s", "last s", "cpu s", "MB", "requests", "found")]
-    print(f"{'files':>10} {'plan':<10}{'how':<10}", *heads, sep="")
+    print(f"{'files':>10} {'plan':<10}{'how':<12}", *heads, sep="")
     for files in sizes:
         scheme = "s3" if store else "file"
         begin, path = time.perf_counter(), make_table(files, scheme)
         if (made := time.perf_counter() - begin) > 1:
             print(f"made {files:,} files in {made:.0f} s")
-        routes = [*((name, "stream") for name in FILTERS), ("whole", "count")]
+        routes = [*((name, "stream") for name in FILTERS), ("whole", "count"), ("whole", "statistics")]
         if files <= 1_000_000:
             routes.append(("whole", "table"))
             routes += [(name, "PyIceberg") for name in FILTERS] if with_peer and store is None else []
         for name, route in routes:
             job = {"location": f"{root_of(files, scheme)}/metadata/{path.name}", "where": FILTERS[name], "route": route}
-            show(f"{files:>10} {name:<10}{route:<10}", job, 1 if route == "PyIceberg" else rounds, store)
+            show(f"{files:>10} {name:<10}{route:<12}", job, 1 if route == "PyIceberg" else rounds, store)
     if store:
         store.process.kill()
 

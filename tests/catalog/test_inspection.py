@@ -17,8 +17,8 @@ import skerry
 from skerry.errors import FormatError, NotFoundError, SchemaError, UnsupportedError
 from skerry.iceberg import inspection
 from skerry.iceberg.manifests.cache import ManifestCache
+from skerry.iceberg.manifests.map_columns import MapColumns
 from skerry.iceberg.manifests.snapshot_manifests import read_manifests
-from skerry.iceberg.planning.file_metrics import MapColumns
 from skerry.table.inspection.inspect import METADATA_TABLES, Inspect, rows_table
 from skerry.table.work.batch_cache import BatchCache
 

@@ -31,8 +31,8 @@ from skerry.iceberg.metadata.types import (
 from skerry.iceberg.partitioning.partitions import partition_columns, partition_spec, partition_type
 from skerry.iceberg.partitioning.projection import project
 from skerry.table.predicate import FieldMetrics, evaluate, parse, row_mask
-from skerry.table.predicate.arrow import arrow_storage
 from skerry.table.predicate.literals import format_literal
+from skerry.table.rows.values import arrow_storage
 from torture import examples
 
 SCHEMA = Schema(

@@ -10,8 +10,7 @@ import pytest
 
 from skerry.errors import SchemaError
 from skerry.iceberg.metadata.arrow_schema import to_arrow_type, to_iceberg_schema, to_iceberg_type
-from skerry.table.predicate.arrow import arrow_storage
-from skerry.table.rows.values import encode_value
+from skerry.table.rows.values import arrow_storage, encode_value
 from skerry.variant import VARIANT, is_variant
 from skerry.wkb import Shapes, WkbType
 

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 
 from skerry.table.predicate import FieldMetrics, columns_of, evaluate, parse, row_mask
-from skerry.table.predicate.arrow import arrow_storage
+from skerry.table.rows.values import arrow_storage
 
 NAN, INF = float("nan"), float("inf")
 

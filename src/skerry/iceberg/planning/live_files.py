@@ -98,7 +98,7 @@ def column_metrics(files: Iterable[DataFile], column: Leaf) -> ColumnMetrics:
         file_nulls = file.null_value_counts.get(column.field_id)
         nulls = None if nulls is None or file_nulls is None else nulls + file_nulls
         values = file.value_counts.get(column.field_id, file.record_count)
-        if values and file_nulls == values:
+        if values in (0, file_nulls):
             continue
         if column.has_shapes:  # bounds are points, not values
             lows = highs = None

@@ -19,9 +19,8 @@ from skerry.iceberg.metadata.partition_spec import PartitionSpec
 from skerry.iceberg.writing.shape_bounds import points_of
 from skerry.iceberg.writing.variant_bounds import decode_bounds
 from skerry.table.predicate import Column, FieldMetrics
-from skerry.table.predicate.arrow import arrow_storage
 from skerry.table.rows.metadata_columns import is_metadata_column
-from skerry.table.rows.values import decode_values
+from skerry.table.rows.values import arrow_storage, decode_values
 from skerry.wkb import WkbType
 
 __all__ = ["MetricsLookup", "column_metrics", "partition_metrics", "summary_metrics"]

@@ -5,7 +5,7 @@ Most freshness is known from metadata alone; sketches and samples load when they
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from skerry.iceberg.metadata.snapshot import Snapshot
@@ -16,7 +16,7 @@ from skerry.table.rows.schema import Leaf, leaves
 from skerry.table.statistics.column_statistics import ColumnStatistics, Freshness, FreshnessState
 
 if TYPE_CHECKING:
-    from skerry.table.files.data_file import DataFile
+    from skerry.iceberg.planning.live_files import ColumnMetrics
     from skerry.table.files.scan_task import FileScanTask
     from skerry.table.statistics.column_estimates import Estimate
 
@@ -59,10 +59,9 @@ def column_statistics(
     columns = leaves(state.schema)
     if snapshot is None:
         return {leaf.name: ColumnStatistics(leaf.name, leaf.field_id, freshness=_NO_SNAPSHOT) for leaf in columns}
-    from skerry.iceberg.planning.live_files import live_data_files  # not needed for the freshness alone
+    from skerry.iceberg.planning.live_metrics import live_metrics  # not needed for the freshness alone
 
-    files: Sequence[DataFile] = live_data_files(state, snapshot)
-    tasks = None
+    tasks = wanted = None
     counts_nulls = True
     if where is not None:
         from skerry.iceberg.reading.scan import Scan
@@ -70,9 +69,11 @@ def column_statistics(
         tasks = list(Scan(state, snapshot, state.metadata.schema(), where=where).plan())
         counts_nulls = all(task.matches_all for task in tasks)
         wanted = {task.data_file.location for task in tasks}
-        files = [file for file in files if file.location in wanted]
+    metrics = live_metrics(state, snapshot, columns, wanted)
     estimates = distinct_counts(state, snapshot, tasks)
-    return {leaf.name: _statistics(leaf, files, estimates[leaf.field_id], counts_nulls) for leaf in columns}
+    return {
+        leaf.name: _statistics(leaf, metrics[leaf.field_id], estimates[leaf.field_id], counts_nulls) for leaf in columns
+    }
 
 
 def distinct_counts(
@@ -98,10 +99,7 @@ def distinct_counts(
     return of_files(state, snapshot, columns, FilesAsked.of(whole, partial))
 
 
-def _statistics(leaf: Leaf, files: Sequence[DataFile], found: Estimate, counts_nulls: bool) -> ColumnStatistics:
-    from skerry.iceberg.planning.live_files import column_metrics
-
-    metrics = column_metrics(files, leaf)
+def _statistics(leaf: Leaf, metrics: ColumnMetrics, found: Estimate, counts_nulls: bool) -> ColumnStatistics:
     return ColumnStatistics(
         column=leaf.name,
         field_id=leaf.field_id,

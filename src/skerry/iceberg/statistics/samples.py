@@ -22,8 +22,8 @@ from skerry.iceberg.statistics.sample_pieces import (
     pieces_of,
 )
 from skerry.puffin import PuffinReader
-from skerry.table.predicate.arrow import arrow_storage
 from skerry.table.rows.schema import Leaf, leaves
+from skerry.table.rows.values import arrow_storage
 from skerry.table.statistics.file_groups import deletes_key, key_of
 from skerry.table.statistics.group_samples import GroupSamples
 from skerry.table.statistics.table_sample import TableSample, delete_name, max_groups

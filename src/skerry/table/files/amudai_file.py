@@ -23,9 +23,8 @@ from skerry.storage import Storage
 from skerry.table.files.evolution import NameMapping, identify, top_level, with_ids
 from skerry.table.files.stored_file import Part, StoredFile, reading, without_columns
 from skerry.table.predicate import Column, FieldMetrics
-from skerry.table.predicate.arrow import arrow_storage
 from skerry.table.rows.schema import field_id
-from skerry.table.rows.values import is_uuid
+from skerry.table.rows.values import arrow_storage, is_uuid
 
 __all__ = ["open_amudai"]
 

@@ -15,11 +15,10 @@ import pyarrow as pa
 
 from skerry.errors import SchemaError
 from skerry.table.files.variant_paths import paths_of, positions_of
-from skerry.table.predicate.arrow import arrow_storage
 from skerry.table.rows.default_arrays import nested_default, repeated
 from skerry.table.rows.nested_arrays import convert_elements, convert_entries
 from skerry.table.rows.schema import FIELD_ID_KEY, is_list
-from skerry.table.rows.values import is_uuid
+from skerry.table.rows.values import arrow_storage, is_uuid
 from skerry.variant import VARIANT, is_variant
 from skerry.variant.assembling import assemble
 

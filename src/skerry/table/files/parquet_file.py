@@ -40,8 +40,8 @@ from skerry.table.files.parquet_statistics import bound_of, extent_of
 from skerry.table.files.stored_file import Part, reading, without_columns
 from skerry.table.files.variant_statistics import chunk_bounds, empty_values, shredded_leaves, typed_values
 from skerry.table.predicate import Column, FieldMetrics
-from skerry.table.predicate.arrow import arrow_storage
 from skerry.table.rows.schema import field_id
+from skerry.table.rows.values import arrow_storage
 from skerry.wkb import WkbType
 
 __all__ = ["ParquetFile", "open_parquet"]

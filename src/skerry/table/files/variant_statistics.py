@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from skerry.table.files.evolution import top_level
 from skerry.table.files.parquet_statistics import bound_of
 from skerry.table.files.variant_paths import count_columns, paths_of
-from skerry.table.predicate.arrow import arrow_storage
+from skerry.table.rows.values import arrow_storage
 from skerry.variant import VARIANT, Typed, encode_variant, variant_get
 from skerry.variant.paths import Path
 from skerry.variant.values import ARROW_TYPES, decimal_type

@@ -36,6 +36,7 @@ from skerry.table.predicate.nodes import (
     StartsWith,
 )
 from skerry.table.predicate.syntax import Call, Form, Name, Syntax, Value
+from skerry.table.rows.values import arrow_storage
 from skerry.variant import is_variant, variant_get
 from skerry.variant.paths import normalized_path
 from skerry.variant.stored import stored_get
@@ -44,7 +45,6 @@ from skerry.wkb import Box, boxes_of
 __all__ = [
     "arrow_array",
     "arrow_scalar",
-    "arrow_storage",
     "field_references",
     "parse_expression",
     "row_mask",
@@ -171,11 +171,6 @@ _COMPARE: dict[Operator, Callable[[Any, Any], Any]] = {
     Operator.GT: pc.greater,
     Operator.GE: pc.greater_equal,
 }
-
-
-def arrow_storage(type_: pa.DataType) -> pa.DataType:
-    """The type that PyArrow can compare: the storage of an extension type, otherwise the type itself."""
-    return type_.storage_type if isinstance(type_, pa.BaseExtensionType) else type_
 
 
 def arrow_scalar(value: Any, type_: pa.DataType) -> pa.Scalar:

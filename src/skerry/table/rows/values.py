@@ -21,7 +21,15 @@ import pyarrow as pa
 
 from skerry.errors import FormatError, SchemaError
 
-__all__ = ["decode_value", "decode_values", "encode_value", "is_uuid", "natural_value", "physical_value"]
+__all__ = [
+    "arrow_storage",
+    "decode_value",
+    "decode_values",
+    "encode_value",
+    "is_uuid",
+    "natural_value",
+    "physical_value",
+]
 
 _RULE = "Iceberg spec, Binary single-value serialization"
 _EPOCH = datetime.datetime(1970, 1, 1)
@@ -281,6 +289,11 @@ def encode_value(type_: pa.DataType, value: Any) -> bytes:
     if layout is None:
         raise _unsupported(type_)
     return struct.pack(layout, physical)
+
+
+def arrow_storage(type_: pa.DataType) -> pa.DataType:
+    """The type that PyArrow can compare: the storage of an extension type, otherwise the type itself."""
+    return type_.storage_type if isinstance(type_, pa.BaseExtensionType) else type_
 
 
 def decode_value(type_: pa.DataType, data: bytes) -> Any:
