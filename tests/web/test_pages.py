@@ -126,6 +126,21 @@ def test_files_overlap_as_their_bounds_say(tmp_path, format_):
         check(client.get("/files", t="a.t", column=column).text)
 
 
+def test_a_table_without_its_files_shows_why_and_the_rest(tmp_path):
+    table = skerry.connect(tmp_path).create_table("a.t", pa.schema([("a", "int64")]))
+    table.append([{"a": 1}])
+    for path in tmp_path.rglob("*.parquet"):
+        path.unlink()
+    client = Client(application(open_source(str(tmp_path), {})))
+    page = client.get("/table", t="a.t")
+    assert page.status == 200
+    check(page.text)
+    assert "cannot be read: " in page.text
+    found = client.get("/table.json", t="a.t").json
+    assert (found["head"]["rows"], found["sample"]) == (1, [])
+    assert ".parquet" in found["sample_problem"]
+
+
 def test_a_broken_table_hides_no_other(tmp_path):
     catalog = skerry.connect(tmp_path)
     schema = pa.schema([("a", "int64")])

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+from skerry.errors import SkerryError
 from skerry.markup import Column, Html, definitions, element, join, table
 from skerry.markup.lines import Point, line_plot
 from skerry.table.inspection.health import Finding
@@ -63,6 +64,7 @@ class TablePage:
         past: Rows, bytes, files and deletes after each commit of the main branch, oldest first.
         sample_columns: The names of the columns of the sample.
         sample: Some rows.
+        sample_problem: Why there are none, if they cannot be read: the rest of the page helps to find out.
         properties: The table properties.
     """
 
@@ -76,6 +78,7 @@ class TablePage:
     past: list[Totals]
     sample_columns: list[str]
     sample: list[list[Any]]
+    sample_problem: str | None
     properties: dict[str, str]
 
 
@@ -86,7 +89,7 @@ def read_table(source: Source, query: Query) -> TablePage:
     shown = list(opened.schema)[first : first + _COLUMNS_PER_PAGE]
     sampled = [field.name for field in shown[:_SAMPLE_COLUMNS]]
     histories = column_histories(opened)
-    rows = opened.scan(limit=_SAMPLE_ROWS).to_arrow().select(sampled)
+    sample, problem = _some_rows(opened, sampled)
     return TablePage(
         head=describe(opened),
         location=opened.location,
@@ -107,9 +110,19 @@ def read_table(source: Source, query: Query) -> TablePage:
         column_count=len(opened.schema),
         past=_past(opened),
         sample_columns=sampled,
-        sample=[list(row.values()) for row in rows.to_pylist()],
+        sample=sample,
+        sample_problem=problem,
         properties=dict(sorted(opened.properties.items())),
     )
+
+
+def _some_rows(opened: Table, columns: list[str]) -> tuple[list[list[Any]], str | None]:
+    """The first rows, or why they cannot be read."""
+    try:
+        rows = opened.scan(limit=_SAMPLE_ROWS).to_arrow().select(columns)
+    except SkerryError as error:
+        return [], str(error)
+    return [list(row.values()) for row in rows.to_pylist()], None
 
 
 def _past(opened: Table) -> list[Totals]:
@@ -262,6 +275,9 @@ def _columns(found: TablePage, query: Query) -> Html:
 
 
 def _sample(found: TablePage) -> Html:
+    if found.sample_problem is not None:
+        problem = element("p", f"cannot be read: {found.sample_problem}", class_="problem")
+        return element("section", element("h2", "Rows"), problem)
     columns = [_sample_column(found, name, at) for at, name in enumerate(found.sample_columns)]
     return element(
         "section",
