@@ -402,6 +402,16 @@ def test_the_command_in_a_process_of_its_own(warehouse):
     assert skerry_("--version").stdout == f"skerry {skerry.__version__}\n"
 
 
+def test_a_terminal_gets_the_place_of_an_error_in_the_catalogue(warehouse):
+    outer, inner = os.openpty()
+    done = subprocess.run([SKERRY, "show", "nyc.flight", "-w", warehouse], stderr=inner, check=False)
+    os.close(inner)
+    said = b"".join(iter(lambda: _read_terminal(outer), b"")).decode()
+    os.close(outer)
+    assert done.returncode == 1
+    assert "docs/errors.md#notfounderror" in said.splitlines()[1]
+
+
 def test_a_reader_that_stops_early_is_no_error(warehouse):
     command = f"{SKERRY} scan nyc.flights -w {warehouse} --json | head -n 1; exit ${{PIPESTATUS[0]}}"
     result = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)

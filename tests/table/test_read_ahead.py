@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from skerry.table.work.read_ahead import SharedCache
+from skerry.table.work.read_ahead import SharedCache, read_ahead, scan_pool
 
 
 def test_threads_that_want_the_same_wait_for_the_one_that_computes_it():
@@ -56,3 +56,25 @@ def test_a_failure_is_told_and_not_kept():
     with pytest.raises(ValueError, match="first"):
         cache.get("key", fail, len)
     assert cache.get("key", lambda: "later", len) == "later"
+
+
+def test_a_stream_that_is_given_up_waits_for_no_thread():
+    """The garbage collector may close it in a thread for which waiting never ends."""
+    begun, released = threading.Event(), threading.Event()
+
+    def work(number):
+        if number:
+            begun.set()
+            assert released.wait(60)
+        return number
+
+    def stream():
+        with scan_pool(1, is_local=False) as pool:
+            yield from read_ahead(pool, work, range(3), lambda _: 1, 2)
+
+    rows = stream()
+    assert next(rows) == 0
+    assert begun.wait(60)
+    rows.close()  # would wait for the thread
+    assert not released.is_set()
+    released.set()

@@ -244,7 +244,9 @@ def test_a_scan_given_up_stops_its_threads(tasks):
     batches = reader(None, threads=2).batches(tasks)
     next(batches)
     batches.close()
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("skerry-scan")]
+    for thread in [thread for thread in threading.enumerate() if thread.name.startswith("skerry-scan")]:
+        thread.join(60)
+        assert not thread.is_alive()
 
 
 def test_files_in_memory_are_read_like_others():

@@ -15,6 +15,7 @@ import threading
 import time
 import urllib.request
 import zipfile
+from collections.abc import Generator
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -25,6 +26,8 @@ from browser import Browser
 
 import skerry
 from skerry.spark.demo import SOURCES
+from skerry.table.work.heartbeats import heartbeat
+from skerry.table.work.tasks import JobProgress
 from skerry.web import open_source
 from skerry.web.server import start
 
@@ -32,6 +35,10 @@ ROOT = Path(__file__).parents[2]
 PICTURES = ROOT / "docs" / "images"
 FOLDER = Path(tempfile.gettempdir()) / "nyc" / "warehouse"
 MOST_BYTES = 150_000
+QUERY = (
+    "SELECT p.manufacturer, count(*) FROM nyc.flights f, nyc.planes p, nyc.airlines a "
+    "WHERE f.tail_number = p.tailnum AND f.carrier = a.carrier AND f.month = 3 GROUP BY 1"
+)
 
 
 def read(name: str) -> pa.Table:
@@ -75,8 +82,9 @@ def make_warehouse() -> None:
     catalog.create_table("nyc.planes", planes.schema, file_format="amudai").append(planes)
     weather = read("nyc.weather")
     hourly = catalog.create_table("nyc.weather", weather.schema, format="paimon", partition_by=["origin"])
-    for origin in ("EWR", "JFK", "LGA"):
-        hourly.append(weather.filter(pc.equal(weather["origin"], origin)))
+    for day in range(24):
+        rows = weather.filter(pc.equal(weather["day"], day + 1))
+        hourly.append(rows.slice(0, 40 * (1 + day * day % 7)), stream="weather-station", batch=day)
     airports = read("nyc.airports")
     keyed = catalog.create_table(
         "nyc.airports", airports.schema, format="paimon", primary_key=["faa"], partition_by=["bucket(2, faa)"]
@@ -96,6 +104,16 @@ def ask(address: str, path: str, **parameters: str) -> dict:
         return json.load(answer)
 
 
+def compacting(location: str) -> Generator[JobProgress]:
+    """A job that has worked on a table for two seconds, for the page of jobs."""
+    clock = iter([0.0, 2.0, 2.0])
+    with heartbeat("compact", location, None, clock.__next__) as beat:
+        assert beat is not None
+        now = JobProgress("rewrite files", done_files=11, total_files=24, done_rows=9_120, done_bytes=310_000)
+        beat(now)
+        yield now
+
+
 def pictures(address: str) -> list[tuple[str, str, int, bool]]:
     """Name, address, height and darkness of each."""
     flights = {"t": "nyc.flights"}
@@ -112,6 +130,9 @@ def pictures(address: str) -> list[tuple[str, str, int, bool]]:
         ("plan", f"/plan?{urlencode({**flights, 'where': where, 'count': 'yes'})}", 640, False),
         ("history", f"/history?{urlencode({**flights, **two})}", 660, True),
         ("files", f"/files?{urlencode(flights)}", 760, False),
+        ("overlap", f"/files?{urlencode({**flights, 'column': 'dep_delay'})}#overlap", 900, False),
+        ("query", f"/query?{urlencode({'sql': QUERY})}", 560, False),
+        ("streams", f"/streams?{urlencode({'t': 'nyc.weather'})}", 560, True),
         ("parquet", f"/file?{urlencode({**flights, 'path': parquet, 'at': '1'})}", 620, False),
         ("amudai", f"/file?{urlencode({'t': 'nyc.planes', 'path': shard})}", 560, True),
     ]
@@ -122,6 +143,8 @@ def main() -> None:
     server, address = start(open_source(str(FOLDER), {}))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
+    job = compacting(skerry.connect(FOLDER).load_table("nyc.weather").location)
+    next(job)
     PICTURES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         browser = Browser(Path(profile))
@@ -141,6 +164,7 @@ def main() -> None:
                     sys.exit(f"{target.name} is larger than {MOST_BYTES:,} bytes")
         finally:
             browser.close()
+            job.close()
     server.should_exit = True
     thread.join(timeout=20)
 

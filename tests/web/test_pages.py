@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -358,3 +359,13 @@ def test_a_query_is_planned_and_not_run(client):
         check(client.get("/query", sql=wrong).text)
     assert client.get("/history.json", t="shop.orders").json == before
     check(client.get("/query").text)
+
+
+def test_every_screen_has_a_picture_in_the_documentation():
+    here = Path(__file__).parent
+    taken = re.findall(r'^        \("(\w+)", f?"(/\w*)', (here / "make_screenshots.py").read_text(), re.MULTILINE)
+    documented = (here.parents[1] / "docs/web.md").read_text()
+    shown = re.findall(r"\(images/web-(\w+)\.png\)", documented)
+    assert sorted(shown) == sorted(name for name, _ in taken)
+    assert all((here.parents[1] / f"docs/images/web-{name}.png").is_file() for name in shown)
+    assert {path for _, path in taken} == {"/", "/query", "/file", *SCREENS}

@@ -78,3 +78,6 @@ def _report(error: BaseException) -> None:
         message = f"{type(error).__name__}: {error} (unexpected; skerry --debug … prints the traceback)"
     click.secho("error: ", fg="red", bold=True, err=True, nl=False)
     click.echo(" ".join(message.split()), err=True)
+    if isinstance(error, SkerryError) and sys.stderr.isatty():
+        name = type(error).__name__
+        click.secho(f"{name}: what to do is in docs/errors.md#{name.lower()}", dim=True, err=True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import operator
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import Final
 
@@ -30,6 +29,7 @@ from skerry.arguments import check_list, check_whole_number
 from skerry.errors import FormatError, NotFoundError, SchemaError
 from skerry.filters import Filters
 from skerry.storage import Storage, absolute, storage_of
+from skerry.threads import StreamThreads
 
 __all__ = ["ShardFile", "read_table"]
 
@@ -250,7 +250,7 @@ class ShardFile:
         readers = self.metadata.stripe_readers(stripes)
         self.metadata.load_descriptors(readers, plan.nodes())
         threads = (os.cpu_count() or 1) if use_threads else 1
-        with ThreadPoolExecutor(threads) if threads > 1 else ThisThread() as pool:
+        with StreamThreads(threads) if threads > 1 else ThisThread() as pool:
             parts = [plan.start(reader, Selection.range(0, reader.row_count), pool) for reader in readers]
             tables = [part() for part in parts]
         return join_tables(tables, plan.schema)
@@ -290,7 +290,7 @@ class ShardFile:
         plan = self._plan(columns, filters, internal_fields)
         window = max(_WINDOW_ROWS // batch_size, 1) * batch_size
         threads = (os.cpu_count() or 1) if use_threads else 1
-        with ThreadPoolExecutor(threads) if threads > 1 else ThisThread() as pool:
+        with StreamThreads(threads) if threads > 1 else ThisThread() as pool:
             for ordinal in range(self.num_stripes) if stripes is None else stripes:
                 (reader,) = self.metadata.stripe_readers([ordinal])
                 reader.load_descriptors(plan.nodes())

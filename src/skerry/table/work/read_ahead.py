@@ -7,9 +7,10 @@ import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from concurrent.futures import Future
 from typing import Any, Final, TypeVar
+
+from skerry.threads import StreamThreads
 
 __all__ = ["SharedCache", "WorkPool", "default_threads", "read_ahead", "scan_pool"]
 
@@ -22,7 +23,7 @@ _SECONDS_HERE: Final = 0.01
 """How long it does so, in all; then there is enough work for threads."""
 
 
-class WorkPool(ThreadPoolExecutor):
+class WorkPool(StreamThreads):
     """Threads of one scan or plan, that `read_ahead` uses only where they pay.
 
     Starting a thread and handing it work costs about a millisecond of processor time, more than a small file in the
@@ -90,14 +91,9 @@ def read_ahead(
         yield under_way.popleft()[0].result()
 
 
-@contextmanager
-def scan_pool(threads: int, *, is_local: bool) -> Iterator[WorkPool]:
-    """Threads of a scan; when its consumer stops, work that has not begun is cancelled."""
-    pool = WorkPool(threads, "scan", is_local=is_local)
-    try:
-        yield pool
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+def scan_pool(threads: int, *, is_local: bool) -> WorkPool:
+    """Threads of a scan."""
+    return WorkPool(threads, "scan", is_local=is_local)
 
 
 class SharedCache:

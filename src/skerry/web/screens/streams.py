@@ -154,7 +154,11 @@ def show_streams(found: StreamsPage, query: Query) -> Html:
             class_="title",
         ),
         element("section", element("h2", "Running on this machine"), _jobs(found.jobs)) if found.jobs else None,
-        table(found.streams, columns, caption="streams", empty="no stream has written to this table"),
+        element(
+            "section",
+            element("h2", "Streams"),
+            table(found.streams, columns, caption="streams", empty="no stream has written to this table"),
+        ),
         element("section", element("h2", "Rows by batch"), element("div", plots, class_="plots")) if plots else None,
         element(
             "section", element("h2", "Consumers"), table(found.consumers, followers, caption="consumers", class_="fit")
