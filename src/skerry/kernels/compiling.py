@@ -78,7 +78,7 @@ class _Compiler(CompilerBase):  # type: ignore[misc]
     """Numba's compiler up to LLVM, without the passes that find nothing in a kernel.
 
     These are for `with`, closures, exceptions made of values, lists, arrays computed as a whole, and for functions that
-    numba inlines or compiles anew for a number. They take a quarter of the time.
+    numba inlines or compiles again for a number. They take a quarter of the time.
     """
 
     def __init__(self, typing_context: Any, target_context: Any, library: Any, *rest: Any) -> None:

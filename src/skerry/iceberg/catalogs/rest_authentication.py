@@ -98,7 +98,7 @@ class Basic(Authentication):
 class OAuth2(Authentication):
     """Tokens that are renewed before they expire.
 
-    With a credential, each token is requested anew by it; with a token alone, it is exchanged for a later one.
+    With a credential, each token is requested by it; with a token alone, it is exchanged for a later one.
 
     Args:
         client: Sends the requests.

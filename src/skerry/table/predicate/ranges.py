@@ -201,7 +201,7 @@ def _rises(expression: Expression) -> bool | None:
         case Apply(name, (inner, *_)) if name in _RISING:
             if family_of(type_of(inner)) not in _ORDERED or family_of(expression.type) not in _ORDERED:
                 return None
-            # a time of day begins anew each day
+            # a time of day begins again each day
             is_clock = family_of(expression.type) is Family.TIME and family_of(type_of(inner)) is not Family.TIME
             return None if is_clock else _rises(inner)
         case Apply("negative", (inner,)):
