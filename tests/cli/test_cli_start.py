@@ -75,7 +75,7 @@ NOT_FOR_A_LIST = ("pyarrow.compute", "llvmlite", "skerry.avro", "skerry.kernels"
     ("command", "without", "most_of_ours"),
     [
         (["ls"], (*NOT_FOR_A_TABLE, *NOT_FOR_STATISTICS, *NOT_FOR_A_LIST), 118),
-        (["stats", "d.t"], (*NOT_FOR_A_TABLE, *NOT_FOR_STATISTICS), 180),
+        (["stats", "d.t"], (*NOT_FOR_A_TABLE, *NOT_FOR_STATISTICS), 181),
     ],
     ids=["ls", "stats"],
 )
