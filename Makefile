@@ -39,7 +39,7 @@ torture: $(STAMP) peers
 		tests/catalogs/test_server_planning.py tests/spark/test_spark_cluster.py \
 		tests/paimon/test_paimon_changelog.py tests/paimon/test_paimon_row_histories.py \
 		tests/paimon/test_paimon_lookup.py tests/statistics/test_growing_samples.py tests/variant tests/catalog/test_copying.py
-	SKERRY_TORTURE=1 $(BIN)/python -m pytest -n $(WORKERS) -m hypothesis
+	SKERRY_TORTURE=1 $(BIN)/python -m pytest -n $(WORKERS) -m "hypothesis or torture"
 
 torture-faults: $(STAMP)
 	SKERRY_TORTURE=1 $(BIN)/python -m pytest tests/reliability

@@ -73,7 +73,10 @@ def pytest_collection() -> Iterator[None]:
 
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the groups in its own hook
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not TORTURE and (rare := [item for item in items if item.get_closest_marker("torture")]):
+        config.hook.pytest_deselected(items=rare)
+        items[:] = [item for item in items if item not in set(rare)]
     for item in items:
         fixtures = getattr(item, "fixturenames", ())
         if "spark" in fixtures:

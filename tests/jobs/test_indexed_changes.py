@@ -14,6 +14,7 @@ import pytest
 import skerry
 from skerry.storage.local import LocalFiles
 from skerry.table.indexes import finding, registry
+from torture import few_of
 
 ROWS, FILES = 20_000, 4
 SCHEMA = pa.schema([("trace", pa.string()), ("user", pa.int64()), ("line", pa.string())])
@@ -115,9 +116,9 @@ def test_statistics_follow_deletes_without_a_look_at_other_files(tmp_path, readi
     assert_same_statistics(*tables)
 
 
-@pytest.mark.parametrize(("mode", "version"), [(COPY, 3), (MARK, 2), (MARK, 3)])
-def test_every_change_is_what_it_would_be_without_indexes(tmp_path, mode, version):
-    tables = [make(tmp_path / str(indexed), indexed, mode, version) for indexed in (True, False)]
+@pytest.mark.parametrize("how", few_of([(COPY, 3), (MARK, 2), (MARK, 3)], (COPY, 3), (MARK, 3)))
+def test_every_change_is_what_it_would_be_without_indexes(tmp_path, how):
+    tables = [make(tmp_path / str(indexed), indexed, *how) for indexed in (True, False)]
     numbers = [5, 20_005, 70_000, 79_999, 500_000]
     clauses = {
         "when_matched": [skerry.Delete("source.user < 1000"), "update"],

@@ -131,8 +131,12 @@ def histories() -> list[tuple[str, str]]:
     found = [(p, e) for p in PRODUCERS for e in ENGINES if p == "lookup" or e != "first-row"]
     if TORTURE:
         return found
-    few = {"full-compaction": ("deduplicate", "groups", "aggregation"), "lookup, vectors": ("deduplicate", "groups")}
-    return [(p, e) for p, e in found if e in few.get(p, ENGINES)]
+    few = {
+        "full-compaction": ("deduplicate", "aggregation"),
+        "lookup": ("deduplicate", "sequence", "removing", "groups", "first-row"),
+        "lookup, vectors": ("deduplicate",),
+    }
+    return [(p, e) for p, e in found if e in few[p]]
 
 
 # ---- beside Java ----

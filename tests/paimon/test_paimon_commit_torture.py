@@ -126,7 +126,7 @@ def test_torture(tmp_path: Path, pypaimon: PyPaimon, java_paimon: JavaPaimon, ki
     PaimonTable.create(Storage(), str(location), SCHEMA, primary_key=key, properties=properties)
 
     # every commit of a primary-key table may compact as well: those take several times as long
-    commits = 50 if TORTURE else 8 if keyed else 16
+    commits = 50 if TORTURE else 6 if keyed else 12
     acknowledged, open_ended = torture(location, tmp_path, commits=commits, killed=KILLED, seed=5)
 
     table = PaimonTable.open(Storage(), str(location))

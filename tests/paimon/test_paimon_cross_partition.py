@@ -25,6 +25,7 @@ from skerry.paimon.writing.layout import WriteLayout
 from skerry.paimon.writing.table_writers import KIND_COLUMN, write_rows
 from skerry.storage import Storage
 from skerry.table.connector.publication import Publication, WriteMode
+from torture import few_of
 
 SCHEMA = pa.schema(
     [
@@ -86,7 +87,7 @@ def by_key(rows: pa.Table) -> dict[tuple[Any, ...], dict[str, Any]]:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", few_of(ENGINES, "deduplicate", "partial-update"))
 def test_rows_are_those_of_java_for_the_same_history(engine: str, java_paimon: JavaPaimon, tmp_path: Path) -> None:
     options, kinds = ENGINES[engine]
     chance = random.Random(engine)

@@ -13,6 +13,7 @@ import skerry
 from skerry.errors import NotFoundError, SchemaError, UnsupportedError
 from skerry.storage import Storage
 from skerry.table.indexes import finding, publishing, registry
+from torture import few_of
 
 SCHEMA = pa.schema(
     [
@@ -110,7 +111,7 @@ def folder_of(table):
     return Path(table.location.removeprefix("file://")) / registry.FOLDER
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", few_of(KINDS, "append", "tracked", "keyed", "keyed-vectors", "dynamic"))
 def test_indexes_are_right_beside_every_change_of_rows(tmp_path, kind):
     table = make(tmp_path, kind)
     unindexed = {query: found(table, query) for query in QUERIES if "10." not in query}

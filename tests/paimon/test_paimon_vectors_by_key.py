@@ -19,7 +19,7 @@ from skerry.paimon.planning.vector_locations import vector_locations
 from skerry.paimon.table import PaimonTable
 from skerry.storage import Storage
 from skerry.table.statistics.column_statistics import FreshnessState
-from torture import TORTURE, examples
+from torture import TORTURE, examples, few_of
 
 SCHEMA = pa.schema(
     [
@@ -249,7 +249,9 @@ def test_rivals_write_one_table(tmp_path: Path, kind: str) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind", few_of(KINDS, "32 bits", "64 bits, sequence", "dynamic buckets, partitions", "aggregation")
+)
 def test_in_turns_with_java(tmp_path: Path, java_paimon: JavaPaimon, kind: str) -> None:
     """A twin that only Java writes holds the same rows after every step."""
     chance = random.Random(kind)
