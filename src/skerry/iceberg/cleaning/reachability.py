@@ -11,6 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from skerry.encryption import KeyMetadata
 from skerry.iceberg.manifests.manifest import EntryStatus, FileContent
 from skerry.iceberg.manifests.manifest_list import ManifestFile, decode_manifest_list, resolved_manifests
@@ -38,6 +41,9 @@ __all__ = [
     "statistics_files",
     "thinned_statistics",
 ]
+
+
+_FILE_COLUMNS = ["content", "file_path", "file_size_in_bytes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,21 +86,15 @@ def read_list(task: ListTask) -> tuple[TableFile, list[ManifestFile]]:
     return TableFile(task.location, FileKind.MANIFEST_LIST, len(data)), manifests
 
 
-def read_live_files(task: ManifestTask) -> list[TableFile]:
-    """The live files of a manifest.
+def read_live_files(task: ManifestTask) -> pa.RecordBatch:
+    """The live files of a manifest: `content`, `file_path` and `file_size_in_bytes`.
 
     Raises:
         FormatError: The manifest is corrupt.
         NotFoundError: It is missing.
     """
-    columns = ("status", "content", "file_path", "file_size_in_bytes")
-    table = read_manifest(task.storage, task.manifest, columns).table
-    rows = zip(*(table.column(name).to_pylist() for name in columns), strict=True)
-    return [
-        TableFile(path, FileKind.DATA if content == FileContent.DATA else FileKind.DELETES, size)
-        for status, content, path, size in rows
-        if status != EntryStatus.DELETED
-    ]
+    table = read_manifest(task.storage, task.manifest, ("status", *_FILE_COLUMNS)).table
+    return table.filter(pc.not_equal(table.column("status"), EntryStatus.DELETED)).select(_FILE_COLUMNS)
 
 
 def statistics_files(metadata: TableMetadata) -> Iterator[tuple[int, TableFile]]:
@@ -157,6 +157,8 @@ class FileReader:
         self._storage = storage
         self._lists: dict[str, tuple[TableFile, list[ManifestFile]]] = {}
         self._manifests: dict[FileKey, list[TableFile]] = {}
+        self._sought: set[FileKey] = set()
+        self._named: dict[FileKey, set[FileKey]] = {}
 
     def lists(self, snapshots: Iterable[Snapshot]) -> tuple[dict[FileKey, TableFile], dict[FileKey, ManifestFile]]:
         """The manifest lists of some snapshots, and the manifests that they name.
@@ -189,8 +191,44 @@ class FileReader:
         """
         missing = [key for key in manifests if key not in self._manifests]
         tasks = [ManifestTask(manifests[key], self._storage) for key in missing]
-        self._manifests.update(zip(missing, self._executor.map(read_live_files, tasks), strict=True))
+        found = map(_files, self._executor.map(read_live_files, tasks))
+        self._manifests.update(zip(missing, found, strict=True))
         return keyed(file for key in manifests for file in self._manifests[key])
+
+    def named(self, manifests: Mapping[FileKey, ManifestFile], sought: Iterable[FileKey]) -> set[FileKey]:
+        """Those of some files that are live in some manifests.
+
+        The manifests may name millions of files: in memory is one manifest after the other, and what was found.
+
+        Raises:
+            FormatError: A manifest is corrupt.
+            NotFoundError: A manifest is missing.
+        """
+        if not (keys := set(sought)):
+            return set()
+        if not keys <= self._sought:
+            self._sought, self._named = keys, {}
+        missing = [key for key in manifests if key not in self._named]
+        tasks = [ManifestTask(manifests[key], self._storage) for key in missing]
+        names = pa.array({key[-1].rpartition("/")[2] for key in self._sought} | _DOUBTFUL_NAMES, pa.large_string())
+        for key, files in zip(missing, self._executor.map(read_live_files, tasks), strict=True):
+            paths = files.column("file_path")
+            last = pc.replace_substring_regex(paths.cast(pa.large_string()), "(?s)^.*/", "")
+            alike = paths.filter(pc.is_in(last, names)).to_pylist()
+            self._named[key] = self._sought.intersection(map(file_key, alike))
+        return {key for manifest in manifests for key in self._named[manifest] if key in keys}
+
+
+_DOUBTFUL_NAMES = {"", ".", ".."}
+"""Locations that end so are those of files whose name stands before it."""
+
+
+def _files(live: pa.RecordBatch) -> list[TableFile]:
+    rows = zip(*(live.column(name).to_pylist() for name in _FILE_COLUMNS), strict=True)
+    return [
+        TableFile(path, FileKind.DATA if content == FileContent.DATA else FileKind.DELETES, size)
+        for content, path, size in rows
+    ]
 
 
 def keyed(files: Iterable[TableFile]) -> dict[FileKey, TableFile]:

@@ -164,14 +164,14 @@ def unreached(
     manifests = {key: manifest for key, manifest in manifests.items() if key not in kept_manifests}
     ids = {snapshot.snapshot_id for snapshot in gone}
     statistics = keyed(file for owner, file in statistics_files(before.metadata) if owner in ids)
+    found = reader.live(manifests) | manifest_files(manifests) | lists | statistics | replaced
     kept = {
-        *reader.live(kept_manifests),
+        *reader.named(kept_manifests, found),
         *kept_manifests,
         *kept_lists,
         *keyed(file for owner, file in statistics_files(after.metadata) if owner not in ids),
         *map(file_key, metadata_files(after)),
     }
-    found = reader.live(manifests) | manifest_files(manifests) | lists | statistics | replaced
     return deletable(after, (file for key, file in found.items() if key not in kept))
 
 
