@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skerry.errors import SkerryError, UnsupportedError
-from skerry.storage import absolute, file_key, is_within, join, name, parent, redact
+from skerry.storage import absolute, file_key, file_keys, is_within, join, name, parent, redact
 from skerry.storage.location import Family, parse_location
 
 PARSED = [
@@ -238,3 +238,28 @@ def test_a_local_path_becomes_absolute_and_nothing_else_does(tmp_path, monkeypat
     assert absolute(f"{here}/link/..") == f"{os.path.realpath(here)}/real"
     for location in ("", "/a//b", "file:///a/../b", "file:/a", "s3://b/./k", "memory:///../k"):
         assert absolute(location) == location
+
+
+PIECES = [
+    "file:",
+    "s3:",
+    "memory:",
+    "abfs:",
+    "s3a",
+    ":",
+    "/",
+    "//",
+    "localhost",
+    "b",
+    "C@h.dfs.x",
+    "..",
+    ".",
+    "é",
+    "%2E",
+    "\\",
+]
+
+
+@given(st.lists(st.lists(st.sampled_from(PIECES), max_size=9).map("".join), max_size=12))
+def test_keys_of_many_files_are_those_of_each(locations):
+    assert list(file_keys(locations)) == [file_key(location) for location in locations]

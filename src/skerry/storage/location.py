@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
@@ -24,6 +25,7 @@ __all__ = [
     "Location",
     "bounded_name",
     "file_key",
+    "file_keys",
     "is_local",
     "is_relative",
     "is_within",
@@ -242,6 +244,23 @@ def file_key(location: str) -> tuple[str, ...]:
     if found.family is Family.LOCAL:
         return (found.family.value, os.path.normpath(f"/{found.path.lstrip('/')}"))
     return (found.family.value, _canonical_authority(found), *_segments(found))
+
+
+def file_keys(locations: Iterable[str]) -> Iterator[tuple[str, ...]]:
+    """The `file_key` of each of many locations, of which many are in the same folders."""
+    local, folders = Family.LOCAL.value, dict[str, tuple[str, ...]]()
+    for location in locations:
+        folder, _, last = location.rpartition("/")
+        key = folders.get(folder)
+        if key is None:
+            is_whole = folder != "" and not folder.endswith(("/", ":"))
+            key = folders[folder] = file_key(folder) if is_whole else ("",)
+        if key[0] == "" or key[-1] == "/" or last in ("", ".", ".."):
+            yield file_key(location)
+        elif key[0] == local:
+            yield (local, f"{key[1]}/{last}")
+        else:
+            yield (*key, last)
 
 
 def is_relative(location: str) -> bool:

@@ -24,7 +24,7 @@ from skerry.iceberg.metadata.state import TableState
 from skerry.iceberg.metadata.statistics_file import PartitionStatisticsFile, StatisticsFile
 from skerry.iceberg.metadata.table_metadata import TableMetadata
 from skerry.iceberg.statistics.earlier import earlier_statistics
-from skerry.storage import Storage, file_key, is_within
+from skerry.storage import Storage, file_key, file_keys, is_within
 from skerry.table.reachability import FileKey
 from skerry.table.table_files import FileKind, TableFile
 from skerry.table.work.tasks import Executor
@@ -157,6 +157,7 @@ class FileReader:
         self._storage = storage
         self._lists: dict[str, tuple[TableFile, list[ManifestFile]]] = {}
         self._manifests: dict[FileKey, list[TableFile]] = {}
+        self._locations: dict[FileKey, list[str]] = {}
         self._sought: set[FileKey] = set()
         self._named: dict[FileKey, set[FileKey]] = {}
 
@@ -195,6 +196,20 @@ class FileReader:
         self._manifests.update(zip(missing, found, strict=True))
         return keyed(file for key in manifests for file in self._manifests[key])
 
+    def locations(self, manifests: Mapping[FileKey, ManifestFile]) -> dict[FileKey, str]:
+        """The locations of the live files of some manifests.
+
+        Raises:
+            FormatError: A manifest is corrupt.
+            NotFoundError: A manifest is missing.
+        """
+        missing = [key for key in manifests if key not in self._locations]
+        tasks = [ManifestTask(manifests[key], self._storage) for key in missing]
+        for key, files in zip(missing, self._executor.map(read_live_files, tasks), strict=True):
+            self._locations[key] = files.column("file_path").to_pylist()
+        live = [location for key in manifests for location in self._locations[key]]
+        return dict(zip(file_keys(live), live, strict=True))
+
     def named(self, manifests: Mapping[FileKey, ManifestFile], sought: Iterable[FileKey]) -> set[FileKey]:
         """Those of some files that are live in some manifests.
 
@@ -215,7 +230,7 @@ class FileReader:
             paths = files.column("file_path")
             last = pc.replace_substring_regex(paths.cast(pa.large_string()), "(?s)^.*/", "")
             alike = paths.filter(pc.is_in(last, names)).to_pylist()
-            self._named[key] = self._sought.intersection(map(file_key, alike))
+            self._named[key] = self._sought.intersection(file_keys(alike))
         return {key for manifest in manifests for key in self._named[manifest] if key in keys}
 
 
@@ -233,7 +248,8 @@ def _files(live: pa.RecordBatch) -> list[TableFile]:
 
 def keyed(files: Iterable[TableFile]) -> dict[FileKey, TableFile]:
     """Files by their normalised location."""
-    return {file_key(file.location): file for file in files}
+    listed = list(files)
+    return dict(zip(file_keys(file.location for file in listed), listed, strict=True))
 
 
 def manifest_files(manifests: Mapping[FileKey, ManifestFile]) -> dict[FileKey, TableFile]:

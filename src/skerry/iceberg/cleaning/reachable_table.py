@@ -115,7 +115,7 @@ class ReachableIcebergTable:
     def _of(self, metadata: TableMetadata) -> dict[FileKey, str]:
         """The files that all snapshots reach, with or without a branch or tag, and the statistics files."""
         lists, manifests = self._reader.lists(metadata.snapshots)
-        found = {key: file.location for key, file in self._reader.live(manifests).items()}
+        found = self._reader.locations(manifests)
         found |= {key: file.location for key, file in lists.items()}
         found |= {key: manifest.manifest_path for key, manifest in manifests.items()}
         indexes = index_files(self.storage, metadata.location, piece_names(metadata.properties), found.keys())
