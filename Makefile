@@ -91,6 +91,10 @@ coverage: $(STAMP) peers
 	PYTHONPATH=.cache/coverage COVERAGE_FILE=.cache/coverage.data \
 		$(BIN)/python -m coverage report --show-missing --skip-covered --sort cover
 
+# All benchmarks, compared with the last table; BENCH takes arguments, such as `--only planning` and `--keep`. Takes hours.
+bench: $(STAMP) peers
+	$(BIN)/python benchmarks/all.py $(BENCH)
+
 # The documentation site, in .cache/site/html: docs/ and the docstrings of public names. Needs no network once set up.
 docs: $(DOCS_STAMP)
 	$(DOCS_VENV)/bin/python docs/site/build.py

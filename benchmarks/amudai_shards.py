@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import csv
 
+from figures import figure
 from skerry import amudai
 from tpch_data import CACHE, lineitem_rows
 
@@ -57,8 +58,10 @@ def timed(routes: dict[str, Callable[[], object]], rounds: int, clock: Callable[
     return {name: statistics.median(values) for name, values in seconds.items()}
 
 
-def show(task: str, peer: float, seconds: dict[str, float], data_bytes: int | None = None) -> None:
+def show(data: str, task: str, peer: float, seconds: dict[str, float], data_bytes: int | None = None) -> None:
     for name, value in seconds.items():
+        if name != "parquet":
+            figure(f"{data}, {task}, {name}", value, peer)
         speed = f"{data_bytes / value / 1e6:8.0f} MB/s" if data_bytes else " " * 13
         print(f"  {task:18} {name:10} {value:8.3f} s {speed} {peer / value:6.2f} x")
 
@@ -75,10 +78,12 @@ def measure(name: str, table: pa.Table, column: str, arguments: argparse.Namespa
             table, path, profile=profile, overwrite=True
         )
     seconds = timed(writes, arguments.rounds, clock)
-    show("write", seconds["parquet"], seconds, size)
+    show(name, "write", seconds["parquet"], seconds, size)
     peer_size = Path(parquet).stat().st_size
     for label, path in {"parquet": parquet, **shards}.items():
         found = Path(path).stat().st_size
+        if label != "parquet":
+            figure(f"{name}, size, {label}", found / 1e6, peer_size / 1e6, "MB")
         print(f"  {'size':18} {label:10} {found / 1e6:8.1f} MB {found / peer_size:20.2f} x")
 
     rows = np.sort(np.random.default_rng(1).choice(table.num_rows, ROWS_BY_POSITION, replace=False))
@@ -103,7 +108,7 @@ def measure(name: str, table: pa.Table, column: str, arguments: argparse.Namespa
         for profile, path in shards.items():
             routes[profile] = lambda path=path, ours=ours: ours(path)
         seconds = timed(routes, arguments.rounds, clock)
-        show(task, seconds["parquet"], seconds, size if task == "whole" else None)
+        show(name, task, seconds["parquet"], seconds, size if task == "whole" else None)
 
 
 def main() -> None:

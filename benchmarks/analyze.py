@@ -16,6 +16,7 @@ from pathlib import Path
 import duckdb
 
 import skerry
+from figures import figure
 from refresh import STEP
 from skerry.kernels import warm_up
 from skerry.table.work.tasks import ThreadExecutor
@@ -86,6 +87,7 @@ def main() -> None:
             f"processor {statistics.median(processor for _, processor in taken):.2f} s"
             for name, taken in times.items()
         )
+        figure(label, *([clock for clock, _ in times[name]] for name in ("skerry", "DuckDB")))
         print(f"{label} ({len(files)} files): {told}")
         print(f"  skerry / DuckDB {ratios[0]:.2f}, processor time {ratios[1]:.2f} (at most {TARGET})")
 

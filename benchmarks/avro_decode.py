@@ -21,6 +21,7 @@ from typing import Any
 import fastavro
 import polars as pl
 
+from figures import figure
 from skerry.avro import read_columns, read_header
 from skerry.avro.container import decode_block, decode_blocks
 
@@ -159,6 +160,8 @@ def main() -> None:
     fast = statistics.median(times["fastavro"])
     for name, found in times.items():
         seconds = statistics.median(found)
+        if name.startswith("skerry"):
+            figure(name, found, times["fastavro"])
         print(f"{name:34}{seconds:8.3f} s {inflated / seconds / 1e6:8.0f} MB/s{fast / seconds:8.1f} times fastavro")
 
 

@@ -25,6 +25,7 @@ from pathlib import Path
 import numpy as np
 
 from change_records import FILE_RECORDS, expected_rows, make_records
+from figures import figure
 from line_charts import Chart, draw
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "change_data"
@@ -241,6 +242,8 @@ def tell(course: Course, rate: float, changes: int) -> None:
     ended = course.batches[-1][0]
     latencies = np.array([latency for _, latency in course.latencies])
     thirds = [third for third in np.array_split(latencies, 3) if len(third)]
+    figure("changes", changes / ended, unit="1/s", more_is_better=True)
+    figure("from a batch's first file to its commit", float(np.median(latencies)))
     print(
         f"{changes:,} changes, {rate:,.0f} a second, in {len(course.batches)} batches: all written after {ended:.1f} s,"
     )

@@ -25,6 +25,7 @@ from pathlib import Path
 import pyarrow as pa
 
 import skerry
+from figures import figure
 
 ROOT = Path(__file__).parents[1]
 EMPTY = "pass"
@@ -118,6 +119,8 @@ def fresh_machine(folder: Path, rounds: int) -> None:
     for name in times["wheel"][0]:
         wheel, numba = (statistics.median(waits[name] for waits in times[kernels]) for kernels in packages)
         print(f"{name:46s} {wheel:8.2f} {numba:7.2f}")
+        for kernels in packages:
+            figure(f"{name}, {kernels}", [waits[name] for waits in times[kernels]])
 
 
 def main() -> None:
@@ -156,6 +159,8 @@ def main() -> None:
     for label, value in median.items():
         print(f"{label:40s} {value:6.3f} s   (least {min(times[label]):.3f}, greatest {max(times[label]):.3f})")
     base = median["python alone"]
+    for label in commands:
+        figure(f"{label}, processor time", processor[label])
     print(f"\nimport skerry, above python alone        {median['import skerry'] - base:6.3f} s   (goal: 0.3)")
     above = median["skerry stats"] - median["PyIceberg: open catalog, load table"]
     print(f"skerry stats, above PyIceberg's opening  {above:6.3f} s   (goal: 0.4)")

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 import skerry
 import skerry.spark
+from figures import figure
 from skerry.iceberg.writing.table_writers import write_batches
 from skerry.spark.runtime.session import ICEBERG_EXTENSIONS, iceberg_packages, iceberg_settings
 from skerry.table.files.data_file import WrittenFile
@@ -114,6 +115,8 @@ def main() -> None:
             skerry.connect(warehouse).drop_table(table, purge=True)
     for name, seconds in times.items():
         rate = chosen.files * chosen.rows / statistics.median(seconds) / 1e6
+        if name.startswith("skerry"):
+            figure(name, seconds, times["rewrite_data_files"])
         print(f"{name}: median {statistics.median(seconds):.2f} s, {rate:.2f} million rows/s")
     for name in ("skerry on Spark", "skerry in threads"):
         ratio = statistics.median(

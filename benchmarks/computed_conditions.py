@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 import skerry
+from figures import figure
 
 ROWS = int(float(sys.argv[1]) * 1e6) if len(sys.argv) > 1 else 4_000_000
 FILES = 16
@@ -58,6 +59,7 @@ def main() -> None:
                 query = f"SELECT * FROM read_parquet({paths}) WHERE {condition}"
                 expected, theirs = best(lambda: duck.sql(query).to_arrow_table().num_rows)  # noqa: B023
                 assert found == expected, (condition, found, expected)
+                figure(condition, ours, theirs)
                 files = len(table.scan(where=condition).plan())
                 print(f"{condition:50} {found:>9,} rows {files:>3} files {ours:6.2f} s, DuckDB {theirs:6.2f} s")
 

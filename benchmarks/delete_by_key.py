@@ -17,6 +17,7 @@ import numpy as np
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.expressions import In
 
+from figures import figure
 from skerry.kernels import warm_up
 from upsert import FOLDER, folder_size, make_rows, make_table, timed
 
@@ -57,6 +58,9 @@ def main() -> None:
             wall, _, _ = timed(partial(peer.delete, In("id", keys)))
             times.setdefault("pyiceberg", []).append(wall)
     for name, found in times.items():
+        if name in written:
+            figure(name, found, times.get("pyiceberg"))
+            figure(f"{name}: written", [size / 1e6 for size in written[name]], unit="MB")
         size = f", {statistics.median(written[name]) / 1e6:,.2f} MB written" if name in written else ""
         print(f"{name:<45} {statistics.median(found):7.2f} s{size}")
     if "pyiceberg" in times:

@@ -25,6 +25,7 @@ import pyarrow as pa
 from pyiceberg.catalog.sql import SqlCatalog
 
 import skerry
+from figures import figure
 
 FIRST_ROWS = 10_000
 KEPT_SNAPSHOTS = 100
@@ -149,7 +150,12 @@ def main() -> None:
     print("columns writer             mean         max   expiring        mean       B      10th      last  ratio")
     for columns in arguments.columns:
         for writer in arguments.writers:
-            print(WRITERS[writer](columns, arguments.appends).line(writer, columns), flush=True)
+            found = WRITERS[writer](columns, arguments.appends)
+            print(found.line(writer, columns), flush=True)
+            if writer != "pyiceberg":
+                last = found.around(len(found.seconds) - 1 - AROUND)
+                figure(f"{columns} columns, {writer}: last append, processor time", last)
+                figure(f"{columns} columns, {writer}: metadata", found.metadata_bytes[-1] / 1000, unit="kB")
 
 
 if __name__ == "__main__":

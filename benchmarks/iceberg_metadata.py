@@ -17,6 +17,7 @@ from typing import Any
 import orjson
 from pyiceberg.table.metadata import TableMetadataUtil
 
+from figures import figure
 from skerry.iceberg.metadata.metadata_json import decode_metadata, encode_metadata
 
 BEGIN_MS = 1_760_000_000_000
@@ -128,6 +129,7 @@ def main() -> None:
     for what in ("parse", "write"):
         own = statistics.median(times[what, "skerry"])
         for peer in ("orjson", "PyIceberg"):
+            figure(f"{what}, beside {peer}", times[what, "skerry"], times[what, peer])
             other = statistics.median(times[what, peer])
             print(f"{what}: skerry {own * 1000:.1f} ms, {peer} {other * 1000:.1f} ms, ratio {own / other:.2f}")
 

@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 import skerry
+from figures import figure
 from lookup import ROOT, lines, timed
 from skerry.kernels import warm_up
 
@@ -72,6 +73,8 @@ def main() -> None:
                 took, _ = timed(act)
                 figures.setdefault(f"{what}, {name}", []).append((took, bytes_read() - before))
     for what, found in figures.items():
+        figure(what, [seconds for seconds, _ in found])
+        figure(f"{what}: read", [size / 1e6 for _, size in found], unit="MB")
         took, read = (statistics.median(values) for values in zip(*found, strict=True))
         print(f"{what:<32} {1000 * took:9.1f} ms {read / 1e6:10.2f} MB read")
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import skerry.kernels
+from figures import figure
 
 
 def modules_with_kernels() -> list[str]:
@@ -104,6 +105,9 @@ def main() -> None:
         print("                  clock  processor   (seconds)")
         for side in SIDES:
             print(f"{side:6s} empty    {first[side][0]:8.2f} {first[side][1]:9.2f}")
+        ours, theirs = ([used for _, used in times[side]] for side in SIDES)
+        figure("full cache, processor time", ours, theirs)
+        figure("empty cache, processor time", *(first[side][1] for side in SIDES))
         for side in SIDES:
             clock, used = (statistics.median(values) for values in zip(*times[side], strict=True))
             print(f"{side:6s} full     {clock:8.2f} {used:9.2f}")

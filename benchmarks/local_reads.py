@@ -18,6 +18,7 @@ import obstore
 import pyarrow as pa
 from obstore.store import LocalStore
 
+from figures import figure
 from skerry.storage import Storage
 
 FILE_BYTES = 256 << 20
@@ -66,6 +67,8 @@ def main() -> None:
             for name, seconds in race(routes, rounds, READS).items():
                 found.setdefault(name, []).append(seconds * 1e6)
         for name, values in found.items():
+            if name.startswith("skerry"):
+                figure(f"ranges, {name}", values[0], found["PyArrow OSFile"][0], "µs")
             print(f"{name:19s}" + "".join(f"{value:12.1f}" for value in values))
 
         print(f"\nwhole file of {FILE_BYTES >> 20} MiB, GB/s")
@@ -78,6 +81,8 @@ def main() -> None:
         }
         seconds = race(whole, rounds, 1)
         for name, value in seconds.items():
+            if name.startswith("skerry"):
+                figure(f"whole file, {name}", value, seconds["PyArrow OSFile"])
             ratio = value / seconds["PyArrow OSFile"]
             print(f"{name:19s}{FILE_BYTES / value / 1e9:12.2f}   ({ratio:.2f} of PyArrow's time)")
 

@@ -31,6 +31,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 import skerry
+from figures import figure
 
 ROOT = Path(__file__).parents[1]
 BATCH = 1_000_000
@@ -259,6 +260,7 @@ def compare(rows: int, rounds: int, lance: str | None, tantivy: str | None) -> N
             f"{who} {1000 * statistics.median(each[who][0] for each in found):.1f} ms ({found[-1][who][1]} rows)"
             for who in found[0]
         ]
+        figure(name, *([each[who][0] for each in found] for who in ("skerry", "duckdb")))
         print(f"{name:14}", ", ".join(shown))
     (trace,), (other,) = (
         ids(1),
@@ -269,11 +271,13 @@ def compare(rows: int, rounds: int, lance: str | None, tantivy: str | None) -> N
         json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout) for _ in range(rounds)
     ]
     imports, _, first, used = (1000 * statistics.median(times) for times in zip(*cold, strict=True))
+    figure("one trace id, first in a process", first / 1000)
     print(f"one trace id, first in a process: {first:.1f} ms ({used:.1f} of processor time), imports {imports:.1f} ms")
     before = indexed.storage.metrics.counts()
     indexed.scan(where=f"trace = '{ids(1)[0]}'").to_arrow()
     read = indexed.storage.metrics.counts() - before
     size = sum(file.file_size_bytes for file in indexed.files())
+    figure("one trace id: read", read.bytes_read / 1e6, unit="MB")
     print(f"one trace id: {read.requests} reads, {read.bytes_read / 1e6:.2f} MB of {size / 1e6:.0f} MB")
     for each in (peer, words_peer):
         if each is not None:

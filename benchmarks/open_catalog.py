@@ -18,6 +18,7 @@ import pyarrow as pa
 from pyiceberg.catalog.sql import SqlCatalog
 
 import skerry
+from figures import figure
 
 COLUMNS = 50
 TARGET = 5
@@ -58,6 +59,7 @@ def main() -> None:
                     run()
                     times[turn].append(time.perf_counter() - begin)
             own, peer = map(statistics.median, times)
+            figure(f"{snapshots} snapshots", *times)
             print(
                 f"{snapshots} snapshots: skerry {own * 1000:.2f} ms, PyIceberg {peer * 1000:.2f} ms, "
                 f"{peer / own:.1f} times as fast (at least {TARGET})"

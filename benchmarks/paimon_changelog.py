@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from figures import figure
 from paimon_read import ROOT, SCHEMA, some_rows
 from skerry.paimon.table import PaimonTable
 from skerry.storage import Storage
@@ -160,6 +161,8 @@ def theirs(java: Any, table: PaimonTable, size: int, count: int, keys: int, *, f
 
 
 def show(name: str, route: str, times: list[Timing], records: int) -> None:
+    if route == "skerry":
+        figure(name, [seconds for seconds, _ in times])
     wall, used = (statistics.median(values) for values in zip(*times, strict=True))
     processor = f", {used:7.3f} s of processor time" if route == "skerry" else ""  # Java's is another process
     print(f"{name:16} {route:8} {wall:7.3f} s a commit, {records / wall:12,.0f} rows/s{processor}")

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from figures import figure
 from paimon_changelog import BUCKETS, Timing, peer, timed
 from paimon_read import ROOT, SCHEMA, some_rows
 from skerry.paimon.table import PaimonTable
@@ -61,6 +62,8 @@ def show(route: str, tables: list[PaimonTable], times: list[Timing], records: in
     for name, (wall, used), scan in zip(("write-only", "compacting"), times, scans, strict=True):
         processor = f", {used:7.2f} s of processor time" if route == "skerry" else ""
         print(f"{route:8} {name:12} {wall:7.2f} s, {records / wall:12,.0f} rows/s{processor}; scan {scan:6.2f} s")
+    if route == "skerry":
+        figure("a stream with its compaction", times[1][0], times[0][0])
     cost = times[1][0] / times[0][0] - 1
     used = f" ({times[1][1] / times[0][1] - 1:.0%} of processor time)" if route == "skerry" else ""
     print(f"{route:8} compaction costs {cost:.0%}{used}; write amplification {amplification:.1f}")

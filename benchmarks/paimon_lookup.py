@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
+from figures import figure
 from skerry.paimon.table import PaimonTable
 from skerry.storage import Storage
 
@@ -114,6 +115,9 @@ def compare(rounds: int) -> None:
                 for _ in range(WARM):
                     read(random.choice(ROWS, KEYS, replace=False).tolist())
     ours = statistics.median(seconds for seconds, _ in found["lookup"])
+    peer_name = "pyarrow, all files" if peer is None else "pypaimon"
+    for name in ("lookup", "scan"):
+        figure(name, *([seconds for seconds, _ in found[route]] for route in (name, peer_name)))
     for name, times in found.items():
         seconds, used = (statistics.median(column) for column in zip(*times, strict=True))
         print(f"{name:20} {1000 * seconds:9.1f} ms, {1000 * used:9.1f} ms of processor time, {seconds / ours:7.1f}x")

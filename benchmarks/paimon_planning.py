@@ -19,6 +19,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from figures import figure
+
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / ".cache" / "paimon_planning"
 PYPAIMON = ROOT / ".venv-pypaimon" / "bin" / "python"
@@ -210,6 +212,7 @@ def main() -> None:
         medians = {
             side: [statistics.median(column) for column in zip(*runs, strict=True)] for side, runs in times.items()
         }
+        figure(name, *([wall for _, wall, _ in times[side]] for side in sides))
         for side, (files, wall, cpu) in medians.items():
             print(f"{name:20} {side:10} {int(files):>6,} files  {wall:7.3f} s  {cpu:7.3f} s of processors")
         print(f"{name:20} skerry takes 1/{medians['pypaimon'][1] / medians['skerry'][1]:.0f} of pypaimon's time")

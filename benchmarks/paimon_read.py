@@ -27,6 +27,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from figures import figure
 from skerry.paimon.metadata.state import load_state
 from skerry.paimon.reading.fallback_scan import scan
 from skerry.paimon.table import PaimonTable
@@ -138,6 +139,9 @@ def compare(rounds: int) -> None:
                 if number:  # the first round warms up
                     taken[route].append(result)
         ours = statistics.median(wall for wall, _, _ in taken["skerry"])
+        peers = [route for route in taken if route != "skerry"]
+        for route in peers:
+            figure(f"{name}, beside {route}", *([wall for wall, _, _ in taken[side]] for side in ("skerry", route)))
         print(f"{name}: medians of {rounds} rounds")
         for route, results in taken.items():
             wall, used = (statistics.median(result[place] for result in results) for place in (0, 1))

@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from figures import figure
 from paimon_read import COMMITS, KEYS, PYPAIMON, ROOT, ROWS, SCHEMA, some_rows
 from skerry.paimon.table import PaimonTable
 from skerry.storage import Storage
@@ -132,6 +133,10 @@ def main() -> None:
             if peer:
                 times["pypaimon"].append(write_peer(peer, files, how))
         ours = statistics.median(wall for wall, _ in times["skerry"])
+        for peer_name in [route for route in times if route != "skerry"]:
+            figure(
+                f"{name}, beside {peer_name}", *([wall for wall, _ in times[side]] for side in ("skerry", peer_name))
+            )
         for route, found in times.items():
             wall, used = (statistics.median(values) for values in zip(*found, strict=True))
             print(

@@ -27,6 +27,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from figures import figure
+
 FOLDER = Path(__file__).parent.parent / ".cache" / "planning"
 FILES_PER_MANIFEST, BUCKETS, FIRST_DAY = 1000, 16, date(2024, 1, 1)
 DAYS_PER_MANIFEST = 7
@@ -234,6 +236,9 @@ def main() -> None:
         peer = statistics.median(run["seconds"] for run in found["PyIceberg", condition])
         for name in ROUTES:
             runs = found[name, condition]
+            if name != "PyIceberg":
+                others = found["PyIceberg", condition]
+                figure(f"{condition}, {name}", *([run["seconds"] for run in both] for both in (runs, others)))
             seconds, cpu_seconds, memory = (
                 statistics.median(run[key] for run in runs) for key in ("seconds", "cpu_seconds", "grown_mb")
             )

@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 import skerry
+from figures import figure
 from skerry.iceberg.catalogs.pyiceberg_catalogs import as_pyiceberg
 from skerry.iceberg.operations import RowDelta
 from skerry.iceberg.writing.delete_files import write_deletion_vectors, write_position_deletes
@@ -89,6 +90,9 @@ def report(title: str, times: dict[str, list[tuple[float, float]]], base: str) -
     print(title)
     for name, spent in times.items():
         clock, processor = (statistics.median(each) for each in zip(*spent, strict=True))
+        if name != base:
+            label = f"{title.partition(', ')[0]}, {name}"
+            figure(label, *([seconds for seconds, _ in each] for each in (spent, times[base])))
         ratios = [
             statistics.median(mine[which] / other[which] for mine, other in zip(spent, times[base], strict=True))
             for which in (0, 1)

@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import skerry
+from figures import figure
 from skerry.iceberg.statistics.sample_pieces import SAMPLE_PROPERTIES
 from skerry.kernels import warm_up
 from skerry.puffin import PuffinReader
@@ -101,6 +102,7 @@ def measure_changes(rows: pa.Table, rounds: int) -> tuple[skerry.catalog.Table, 
     for name, both in times.items():
         (clock, processor), (plain_clock, plain_processor) = medians(both[True]), medians(both[False])
         held &= clock - plain_clock <= 0.2
+        figure(name, *([used for _, used in both[enabled]] for enabled in (True, False)))
         print(
             f"{name:28} {plain_clock:7.3f} s without, {clock:7.3f} s with statistics: {clock - plain_clock:+.3f} s; "
             f"processor {processor - plain_processor:+.3f} s"
@@ -121,6 +123,7 @@ def measure_catching_up(table: skerry.catalog.Table, rows: pa.Table, rounds: int
         catching.append(seconds(table.analyze))
         assert all(found.is_fresh for found in table.refresh().freshness().values())
     (clock, processor), (read_clock, read_processor) = medians(catching), medians(reading)
+    figure("foreign append caught up", *([used for _, used in each] for each in (catching, reading)))
     print(
         f"{'foreign append caught up':28} {clock:7.3f} s, beside reading it {clock - read_clock:+.3f} s; "
         f"processor {processor - read_processor:+.3f} s"
@@ -138,6 +141,7 @@ def measure_analyze(table: skerry.catalog.Table, rounds: int) -> bool:
         peer.append(seconds(lambda: connection.execute(f"SELECT {counts} FROM read_parquet({files})").fetchall()))
         ours.append(seconds(lambda: table.analyze(full=True)))
     (clock, processor), (peer_clock, peer_processor) = medians(ours), medians(peer)
+    figure("full analyze", *([seconds for seconds, _ in each] for each in (ours, peer)))
     print(
         f"full analyze {clock:.2f} s, DuckDB {peer_clock:.2f} s: ratio {clock / peer_clock:.2f}; "
         f"processor {processor / peer_processor:.2f}"

@@ -28,6 +28,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from figures import figure
+
 FOLDER = Path(__file__).parent.parent / ".cache" / "scale"
 BUCKET = "s3://scale"
 FILES_PER_MANIFEST, FIRST_DAY, SNAPSHOT = 10_000, 19_723, 1
@@ -433,6 +435,9 @@ def show(title: str, job: dict[str, Any], rounds: int, store: Store | None) -> N
         before = store.requests if store else 0
         results.append(run(job | {"options": store.options if store else {}}))
         requests.append(store.requests - before if store else 0)
+    name = " ".join(title.split())
+    figure(f"{name}: last file", [result["last"] for result in results])
+    figure(f"{name}: memory", [result["mb"] for result in results], unit="MB")
     first, last, cpu, found, mb = (statistics.median(values) for values in zip(*map(dict.values, results), strict=True))
     numbers = f"{first:>10.3f}{last:>10.2f}{cpu:>10.2f}{mb:>10.0f}{statistics.median(requests):>10.0f}{found:>14.0f}"
     print(title, numbers, sep="", flush=True)

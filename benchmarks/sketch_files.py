@@ -29,6 +29,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import skerry
+from figures import figure
 from skerry.kernels import warm_up
 from skerry.storage import Storage
 from skerry.table.rows.schema import leaves
@@ -120,9 +121,10 @@ def report(times: Times) -> None:
         print(f"  {name:20s}{clock:7.3f} s   (least {least:.3f}; processor {processor:.3f})")
 
 
-def report_ratio(times: Times, ours: str, peer: str, goal: str = "") -> None:
+def report_ratio(files: str, times: Times, ours: str, peer: str, goal: str = "") -> None:
     pairs = list(zip(times[ours], times[peer], strict=True))
     clock, processor = (statistics.median(mine[i] / theirs[i] for mine, theirs in pairs) for i in (0, 1))
+    figure(f"{files}, beside {peer}", *([seconds for seconds, _ in times[name]] for name in (ours, peer)))
     print(f"  {ours} takes {clock:.2f} of {peer}'s time, {processor:.2f} of its processor time {goal}")
 
 
@@ -147,8 +149,8 @@ def count_files(connection: duckdb.DuckDBPyConnection, folder: Path, rounds: int
             rounds,
         )
     report(times)
-    report_ratio(times, "skerry", "DuckDB", "(goal: at most 0.6)")
-    report_ratio(times, "skerry", "polars")
+    report_ratio(folder.name, times, "skerry", "DuckDB", "(goal: at most 0.6)")
+    report_ratio(folder.name, times, "skerry", "polars")
 
 
 def count_appended(folder: Path, rounds: int) -> None:

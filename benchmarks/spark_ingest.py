@@ -16,6 +16,7 @@ from collections.abc import Callable
 import pyarrow.parquet as pq
 
 import skerry
+from figures import figure
 from skerry.spark import ingest, session
 from tpch_data import CACHE, make_lineitem
 
@@ -59,6 +60,7 @@ def main() -> None:
     for name, seconds in times.items():
         each = ", ".join(f"{second:.2f}" for second in seconds)
         print(f"{name:14} {rows / statistics.median(seconds) / 1e6:.2f} million rows/s  median of {each} s")
+    figure("ingest", times["ingest"], times["Spark's write"])
     ratios = [spark_s / ingest_s for spark_s, ingest_s in zip(*times.values(), strict=True)]
     print(f"throughput of ingest to Spark's own write: {statistics.median(ratios):.2f} (at least {TARGET})")
     spark.stop()

@@ -22,6 +22,7 @@ from pyspark.sql import DataFrame
 
 import skerry
 import skerry.spark
+from figures import figure
 from spark_times import Times, timed
 from tpch_data import CACHE, lineitem_rows
 
@@ -90,6 +91,7 @@ def main() -> None:
     theirs, *others = times.items()
     for name, ours in others:
         pairs = list(zip(theirs[1], ours, strict=True))
+        figure(name, *([found.clock_s for found in each] for each in (ours, theirs[1])))
         by_clock = statistics.median(peer.clock_s / own.clock_s for peer, own in pairs)
         by_processor = statistics.median(peer.processor_s / own.processor_s for peer, own in pairs)
         print(f"{name}, of {theirs[0]}: {by_clock:.2f} (at least {TARGET}), processor {by_processor:.2f}")

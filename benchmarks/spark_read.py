@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame
 
 import skerry
 import skerry.spark
+from figures import figure
 from tpch_data import CACHE, make_lineitem
 
 THREADS = 2
@@ -66,6 +67,7 @@ def main() -> None:
         for turn, seconds in times.items():
             each = ", ".join(f"{second:.2f}" for second in seconds)
             print(f"{name}, {turn}: median {statistics.median(seconds):.2f} s of {each}")
+        figure(name, times["skerry"], times["Spark's read"])
         ratios = [theirs / ours for theirs, ours in zip(*times.values(), strict=True)]
         print(f"{name}, speed of skerry to Spark's own read: {statistics.median(ratios):.2f} (at least {TARGET})")
     spark.stop()

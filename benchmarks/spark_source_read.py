@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 
 import skerry
 import skerry.spark
+from figures import figure
 from skerry.catalog import Table
 from spark_times import Times, timed
 from tpch_data import CACHE, lineitem_rows
@@ -102,6 +103,9 @@ def main() -> None:
                     if number:  # the first one warms up
                         times[route].append(found)
             for route, all_found in times.items():
+                if route != "PyArrow":
+                    pair = all_found, times["PyArrow"]
+                    figure(f"{name}, {title}, {route}", *([found.clock_s for found in each] for each in pair))
                 clock = statistics.median(found.clock_s for found in all_found)
                 processor = statistics.median(found.processor_s for found in all_found)
                 ratio = statistics.median(

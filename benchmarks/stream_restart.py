@@ -20,6 +20,7 @@ import pyarrow as pa
 
 import skerry
 import skerry.spark
+from figures import figure
 
 ROWS = pa.table({"k": range(1000), "s": [f"word {n % 77}" for n in range(1000)]})
 
@@ -84,6 +85,7 @@ def main() -> None:
             results.append(json.loads(done.stdout.splitlines()[-1]))
     for name in results[0]:
         values = [result[name] for result in results]
+        figure(name, values)
         print(f"{name:28s} {statistics.median(values):6.2f} s   (least {min(values):.2f}, greatest {max(values):.2f})")
 
 

@@ -24,6 +24,7 @@ import polars
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from figures import figure
 from skerry.theta import Sample, ThetaSketch
 from tpch_data import make_lineitem
 
@@ -114,6 +115,9 @@ def main() -> None:
         if options.column and name not in options.column:
             continue
         rates = measure(contenders(name, array), options.rounds, clock)
+        peer = rates.get("DuckDB", rates["polars"])
+        for engine in engines[:2]:
+            figure(f"{name}, {engine}", rates[engine], peer, "M rows/s", more_is_better=True)
         cells = [f"{rates[engine]:16,.1f}" if engine in rates else f"{'':16}" for engine in engines]
         met = "met" if min(rates["ThetaSketch"], rates["Sample"]) >= TARGETS[name] else "missed"
         print(f"{name:44}", *cells, f"{TARGETS[name]:8,} {met}", flush=True)

@@ -25,6 +25,7 @@ from skerry.planner import JoinGraph
 from skerry.planner.query import Block, parse_query
 
 sys.path.insert(0, str(Path(__file__).parent))
+from figures import figure
 from tpch_data import CACHE, TABLES, make_files
 from tpch_queries import QUERIES
 
@@ -141,6 +142,8 @@ def main() -> None:
             print(f"  {error:8.2f}  estimated {estimate:12,.0f}  true {true:10,}  {names}")
     quantiles = statistics.quantiles(errors, n=10)
     median, worst = statistics.median(errors), max(errors)
+    figure("median q-error", median, unit="×")
+    figure("q-error that 90 % are below", quantiles[-1], unit="×")
     print(f"{len(errors)} joins: median q-error {median:.2f}, 90 % below {quantiles[-1]:.2f}, worst {worst:.1f}")
 
 

@@ -21,6 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import skerry
 import skerry.spark
+from figures import figure
 from skerry.catalog import Catalog
 from skerry.errors import SkerryError
 from tpch_data import CACHE, TABLES, make_files
@@ -131,6 +132,8 @@ def main() -> None:
             worst = f", q-errors {' '.join(f'{error:.3g}' for error in found)}" if found else ""
             line.append(f"{name} {seconds[name][-1]:.2f} s{worst}")
         print(f"query {number}: " + "; ".join(line), flush=True)
+    figure("all queries", *(sum(seconds[name]) for name in ways))
+    figure("median q-error", *(errors[name] for name in ways), unit="×")
     for name in ways:
         print(
             f"{name}: median q-error of {len(errors[name])} joins {statistics.median(errors[name]):.3g}, "

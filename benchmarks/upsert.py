@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 from pyiceberg.catalog.sql import SqlCatalog
 
 import skerry
+from figures import figure
 from skerry.kernels import warm_up
 
 FOLDER = Path(__file__).parents[1] / ".cache" / "upsert"
@@ -104,6 +105,7 @@ def measure_ours(content: pa.Table, changes: pa.Table, files: int, rounds: int) 
             if number == 0:
                 assert done.updated_rows + done.inserted_rows == changes.num_rows
                 assert table.scan(["id"]).count() == content.num_rows + done.inserted_rows
+        figure(f"version {version}, {mode}", walls)
         print(
             f"skerry v{version} {mode:<14} {changes.num_rows:>9,} into {content.num_rows:>10,}: "
             f"{statistics.median(walls):7.2f} s, processor {statistics.median(processors):6.2f} s, "
@@ -132,6 +134,7 @@ def measure_both(count: int, upserted: int, rounds: int) -> None:
         assert mine.equals(theirs.scan().to_arrow().select(SCHEMA.names).cast(mine.schema).sort_by(ids))
     for name, found in times.items():
         print(f"{name:<9} {upserted:>9,} into {count:>10,}: {statistics.median(found):8.2f} s")
+    figure("few rows beside PyIceberg", times["skerry"], times["pyiceberg"])
     print(f"ratio     {statistics.median(ratios):.1f} (median of {rounds} rounds)")
 
 

@@ -21,6 +21,7 @@ import pyarrow as pa
 
 import skerry
 import skerry.spark
+from figures import figure
 from skerry.spark.runtime.session import ICEBERG_EXTENSIONS, iceberg_packages, iceberg_settings
 from skerry.variant import VARIANT, from_json
 from tpch_data import CACHE
@@ -99,6 +100,7 @@ def main() -> None:
                 run()
                 times[route].append(time.perf_counter() - begin)
         own, plain, theirs = (statistics.median(times[route]) for route in routes)
+        figure(name, times["paths"], times["plain columns"])
         print(
             f"{name}: paths {own:.3f} s, plain columns {plain:.3f} s, ratio {own / plain:.2f} (at most {TARGET}); "
             f"Spark's connector {theirs:.2f} s"

@@ -17,6 +17,7 @@ sys.path += [str(Path(__file__).parents[1] / "tests" / "web")]
 
 from pages import Client
 
+from figures import figure
 from planning import make_table
 
 PAGES = (
@@ -49,6 +50,8 @@ def main() -> None:
             answer = client.get(path, **({"t": "ns.t"} if path != "/" else {}), **parameters)
             taken.append(time.perf_counter() - begin)
             assert answer.status == 200, answer.text
+        figure(f"{path} {parameters}, first", taken[0])
+        figure(f"{path} {parameters}, again", taken[1:])
         shown = path + "".join(f" {name}={value}" for name, value in parameters.items())
         print(f"{shown[:58]:<60}{taken[0]:>8.2f}{min(taken[1:]):>8.2f}{len(answer.body) / 1000:>8.0f}", flush=True)
     print(f"memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6:.2f} GB")

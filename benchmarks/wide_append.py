@@ -20,6 +20,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from figures import figure
+
 
 def rows(columns: int, count: int) -> pa.Table:
     """A quarter each of integers, floats, texts and times; half of the columns repeat few values."""
@@ -84,6 +86,8 @@ def main() -> None:
             found.append(json.loads(subprocess.run(command, check=True, capture_output=True).stdout))
     for name in results["skerry"][0]:
         ours, theirs = (statistics.median(result[name] for result in found) for found in results.values())
+        unit = "MB" if "memory" in name else "s"
+        figure(name, *([result[name] for result in found] for found in results.values()), unit=unit)
         goal = 3 if "memory" in name else 2
         print(f"{name:18s} skerry {ours:8.2f}   PyArrow {theirs:8.2f}   {ours / theirs:5.2f} x   (goal: {goal})")
 
