@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from paimon_peers import JavaPaimon, PyPaimon, java_rows
 
@@ -172,6 +173,39 @@ def test_nested_values_of_a_slice(tmp_path: Path, file_format: str) -> None:
     table = make(tmp_path / "t", schema, properties={"file.format": file_format})
     table.append(pa.concat_tables([data.slice(7, 11), data.slice(1)]))
     assert PaimonTable.open(Storage(), str(tmp_path / "t")).scan().to_arrow().to_pylist() == values[7:18] + values[1:]
+
+
+@pytest.mark.spark
+def test_only_values_that_repeat_have_a_dictionary(tmp_path: Path, java_paimon: JavaPaimon, pypaimon: PyPaimon) -> None:
+    schema = pa.schema([("id", pa.int64()), ("few", pa.string()), ("many", pa.float64()), ("rare", pa.int32())])
+    count, random = 3_000, np.random.default_rng(1)
+    rare = [int(number) if number % 5 == 0 else None for number in range(count)]
+    data = pa.table(
+        {
+            "id": np.arange(count),
+            "few": [f"text {n % 40}" for n in range(count)],
+            "many": random.permutation(count) / 2,
+            "rare": rare,
+        },
+        schema=schema,
+    )
+    table = make(tmp_path / "t", schema, primary_key=["id"], properties={"bucket": "1"})
+    table.append(data.take(pa.array(random.permutation(count))))
+    (file,) = (tmp_path / "t").rglob("bucket-*/data-*")
+    group = pq.read_metadata(file).row_group(0)
+    chunks = {chunk.path_in_schema: chunk.has_dictionary_page for chunk in map(group.column, range(group.num_columns))}
+    assert chunks == {
+        "_KEY_id": False,
+        "_SEQUENCE_NUMBER": False,
+        "_VALUE_KIND": True,
+        "id": False,
+        "few": True,
+        "many": False,
+        "rare": False,
+    }
+    expected = plain(data)
+    assert plain(table.scan().to_arrow()) == plain(pypaimon.read(tmp_path / "t")) == expected
+    assert sorted(java_paimon.read(tmp_path / "t"), key=repr) == sorted(java_rows(data), key=repr)
 
 
 @pytest.mark.spark

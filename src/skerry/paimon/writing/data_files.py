@@ -174,9 +174,9 @@ class BucketFiles:
         parts = max(-(-rows.nbytes // (2 * self._step_bytes)), 1)
         step = max(-(-rows.num_rows // parts), 1)
         for start in range(0, rows.num_rows, step):
-            if self._open is None:
-                self._open = self._begin()
             part = rows.slice(start, step)
+            if self._open is None:
+                self._open = self._begin(part)
             self._open.write(part)
             for files in self._apart:
                 files.write(part)
@@ -201,7 +201,7 @@ class BucketFiles:
         give_up(self._layout.storage, (location for file in self._written for location in file.locations))
         self._written.clear()
 
-    def _begin(self) -> _OpenFile:
+    def _begin(self, first: pa.Table) -> _OpenFile:
         options = self._layout.options_of(self._level)
         encoding = self._encoding
         prefix = options.changelog_file_prefix if self._is_changelog else options.data_file_prefix
@@ -209,7 +209,7 @@ class BucketFiles:
         name = f"{prefix}{self._uuid}-{len(self._written)}{suffix}"
         location = join(self._bucket.folder, name)
         layout, folder = self._layout.ordinary, self._bucket.folder
-        writer = open_output(encoding, layout.storage, location, layout.file_schema)
+        writer = open_output(encoding, layout.storage, location, layout.file_schema, first)
         self._apart = [BlobFiles(layout, folder, column) for column in self._layout.blob_columns]
         if self._layout.vector_columns:
             self._apart.append(VectorFiles(layout, folder, self._layout.vector_columns))

@@ -88,7 +88,9 @@ class FileEncoding:
         return f".{self.compression}.{self.file_format.value}" if with_compression else f".{self.file_format.value}"
 
 
-def open_output(encoding: FileEncoding, storage: Storage, location: str, schema: pa.Schema) -> FileOutput:
+def open_output(
+    encoding: FileEncoding, storage: Storage, location: str, schema: pa.Schema, first: pa.Table | None = None
+) -> FileOutput:
     """Create a data file.
 
     Args:
@@ -96,21 +98,26 @@ def open_output(encoding: FileEncoding, storage: Storage, location: str, schema:
         storage: Access to it.
         location: Its location, where no file must exist.
         schema: Its columns with field ids, as `TableSchema.file_schema` gives them.
+        first: Its first rows, if they are known, by which encodings are chosen.
 
     Raises:
         UnsupportedError: The format does not support a column's type.
     """
-    return _OUTPUTS[encoding.file_format](encoding, storage, location, schema)
+    if encoding.file_format is FileFormat.PARQUET:
+        return _parquet(encoding, storage, location, schema, first)
+    return _OTHERS[encoding.file_format](encoding, storage, location, schema)
 
 
 _MERGED_PAGES: Final[dict[str, Any]] = {"data_page_size": 128 << 10, "dictionary_pagesize_limit": 256 << 10}
 """Pages of files of primary-key tables: a merge holds a page of every column of every run in memory."""
 
 
-def _parquet(encoding: FileEncoding, storage: Storage, location: str, schema: pa.Schema) -> FileOutput:
+def _parquet(
+    encoding: FileEncoding, storage: Storage, location: str, schema: pa.Schema, first: pa.Table | None
+) -> FileOutput:
     pages = _MERGED_PAGES if SEQUENCE_NUMBER in schema.names else {}
     return PaimonParquetOutput(
-        storage, location, schema, compression=encoding.codec, compression_level=encoding.codec_level, **pages
+        storage, location, schema, first, compression=encoding.codec, compression_level=encoding.codec_level, **pages
     )
 
 
@@ -126,8 +133,7 @@ def _amudai(encoding: FileEncoding, storage: Storage, location: str, schema: pa.
     return ShardOutput(storage, location, schema, profile=encoding.codec)
 
 
-_OUTPUTS: dict[FileFormat, Callable[[FileEncoding, Storage, str, pa.Schema], FileOutput]] = {
-    FileFormat.PARQUET: _parquet,
+_OTHERS: dict[FileFormat, Callable[[FileEncoding, Storage, str, pa.Schema], FileOutput]] = {
     FileFormat.ORC: _orc,
     FileFormat.AVRO: _avro,
     FileFormat.AMUDAI: _amudai,

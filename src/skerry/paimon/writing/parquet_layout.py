@@ -1,5 +1,8 @@
 """The layout of Paimon's rows in Parquet files: timestamps as INT96, and columns without dictionaries.
 
+A dictionary of values that do not repeat is larger than the values, and takes longer to build than all else that the
+encoder does.
+
 Spec: docs/formats/paimon.md § 8.2, § 8.4.
 """
 
@@ -9,7 +12,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from skerry.paimon.metadata.schema import KEY_PREFIX, SEQUENCE_NUMBER
 from skerry.parquet import annotate_timestamps
@@ -24,6 +29,10 @@ _INT64_DIGITS: Final = 18
 """Decimals of more digits are byte arrays of fixed length. If they have a dictionary, Java 1.4.2 finds nothing by `=`,
 as it searches for other bytes; its own writers do not use dictionaries for them."""
 
+_SAMPLED_ROWS: Final = 1 << 10
+_LEAST_DISTINCT: Final = 0.99
+"""Of so many rows, drawn from some 50,000 values: a dictionary of those exceeds what the writer allows."""
+
 
 class PaimonParquetOutput(ParquetOutput):
     """A Parquet file with the layout that Paimon Java expects.
@@ -35,10 +44,13 @@ class PaimonParquetOutput(ParquetOutput):
         storage: Access to it.
         location: Its location, where no file must exist.
         schema: Its columns with field ids.
+        first: Its first rows, which tell whether values repeat; None if they are not known.
         options: Those of PyArrow's writer.
     """
 
-    def __init__(self, storage: Storage, location: str, schema: pa.Schema, **options: Any) -> None:
+    def __init__(
+        self, storage: Storage, location: str, schema: pa.Schema, first: pa.Table | None = None, **options: Any
+    ) -> None:
         leaves = list(_leaves(schema))
         nanoseconds = any(_is_nanoseconds(leaf.type) for leaf in leaves)
         timestamps = {leaf.index: _stored(leaf.type) for leaf in leaves if _is_short(leaf.type)} if nanoseconds else {}
@@ -48,7 +60,7 @@ class PaimonParquetOutput(ParquetOutput):
             location,
             self._casts[-1] if timestamps else schema,
             edit_tail=(lambda tail: annotate_timestamps(tail, timestamps)) if timestamps else None,
-            use_dictionary=[leaf.path for leaf in leaves if _has_dictionary(leaf)],
+            use_dictionary=[leaf.path for leaf in leaves if _has_dictionary(leaf, first)],
             store_decimal_as_integer=True,
             use_deprecated_int96_timestamps=nanoseconds,
             write_page_index=SEQUENCE_NUMBER in schema.names,  # keys are looked up in these files
@@ -101,9 +113,20 @@ def _leaves(schema: pa.Schema) -> Iterator[_Leaf]:
         yield from walk(field.type, field.name)
 
 
-def _has_dictionary(leaf: _Leaf) -> bool:
-    is_unique = leaf.path.startswith(KEY_PREFIX) or leaf.path == SEQUENCE_NUMBER
-    return not is_unique and not (pa.types.is_decimal(leaf.type) and leaf.type.precision > _INT64_DIGITS)
+def _has_dictionary(leaf: _Leaf, first: pa.Table | None) -> bool:
+    if leaf.path.startswith(KEY_PREFIX) or leaf.path == SEQUENCE_NUMBER:
+        return False
+    if pa.types.is_decimal(leaf.type) and leaf.type.precision > _INT64_DIGITS:
+        return False
+    return first is None or leaf.path not in first.column_names or _repeats(first.column(leaf.path))
+
+
+def _repeats(column: pa.ChunkedArray) -> bool:
+    """Whether rows from the whole of a column share values; of few rows, yes."""
+    if len(column) < _SAMPLED_ROWS:
+        return True
+    sampled = column.take(pa.array(np.linspace(0, len(column) - 1, _SAMPLED_ROWS).astype(np.int64)))
+    return pc.count_distinct(sampled).as_py() < _LEAST_DISTINCT * (_SAMPLED_ROWS - sampled.null_count)
 
 
 def _is_nanoseconds(type_: pa.DataType) -> bool:
