@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from random import Random
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -16,7 +17,7 @@ import skerry
 import skerry.spark
 from skerry.errors import SchemaError
 from skerry.iceberg.metadata.types import parse_type
-from skerry.wkb import box_of
+from skerry.wkb import Box, GlobeBoxes, box_of
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "iceberg"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "wkb"))
@@ -146,10 +147,36 @@ def test_bounds_are_those_of_java(spark, tmp_path):
             found = bound.fromByteArray(bounds[number])
             assert (found.x(), found.y(), found.hasZ(), found.hasM()) == (*expected, False, False)
             assert bytes(found.toByteBuffer().array()) == bounds[number]
-        assert 4 not in bounds  # edges on the globe
+        on_globe = bound.fromByteArray(bounds[4])
+        assert (on_globe.x(), on_globe.y()) == pytest.approx(expected, abs=0.1)
     with_z = bound.createXYM(1.0, 2.0, 3.0).toByteBuffer().array()
     assert struct.unpack("<4d", bytes(with_z))[:2] == (1, 2)
     assert math.isnan(struct.unpack("<4d", bytes(with_z))[2])
+
+
+def test_boxes_on_a_globe_meet_as_in_java(spark):
+    """Java does not know that the antimeridian has two names, so that no box ends there."""
+    java = JavaIceberg(spark)
+    random = Random(12)
+    geography = java.iceberg.types.Types.GeographyType.crs84()
+    evaluator = java.iceberg.geospatial.GeospatialPredicateEvaluators.create(geography)
+    point_of = java.iceberg.geospatial.GeospatialBound.createXY
+    answers = set()
+    for _ in range(300):
+        boxes = []
+        for _ in range(2):
+            south, north = sorted(random.randint(-8, 8) * 10.0 for _ in range(2))
+            boxes.append(Box(random.randint(-17, 17) * 10.0, south, random.randint(-17, 17) * 10.0, north))
+        theirs = evaluator.intersects(
+            *(
+                java.iceberg.geospatial.BoundingBox(point_of(box.x_min, box.y_min), point_of(box.x_max, box.y_max))
+                for box in boxes
+            )
+        )
+        edges = np.array([[boxes[1].x_min, boxes[1].y_min, boxes[1].x_max, boxes[1].y_max]]).T
+        assert bool(GlobeBoxes(edges).meet(boxes[0])[0]) is theirs, boxes
+        answers.add(theirs)
+    assert answers == {True, False}
 
 
 def test_java_reads_the_schemas(spark, tmp_path):

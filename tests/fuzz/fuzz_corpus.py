@@ -403,9 +403,10 @@ def _shapes(folder: Path) -> Iterator[Kind]:
     samples = [point(1, 2), line, polygon, many, struct.pack("<BII", 1, 7, 3) + line + many + polygon]
 
     def read(data: bytes, _index: int) -> Any:
-        boxes = wkb.boxes_of(pa.array([data, None, data]))
-        assert np.array_equal(boxes.edges[:, 0], boxes.edges[:, 2], equal_nan=True)
-        return boxes.edges[:, 0].tolist(), bool(boxes.has_lines[0])
+        array = pa.array([data, None, data])
+        boxes = wkb.boxes_of(array).edges, wkb.globe_boxes_of(array, wkb.Shapes(None, "spherical")).edges
+        assert all(np.array_equal(edges[:, 0], edges[:, 2], equal_nan=True) for edges in boxes)
+        return [edges[:, 0].tolist() for edges in boxes]
 
     yield Kind("wkb", samples, read, share=300)
 

@@ -273,27 +273,78 @@ def test_bounds_are_points_as_in_the_specification(catalog, tmp_path):
     assert bound(folder, "value_counts", 2) == 4
 
 
-@pytest.mark.parametrize(
-    ("shapes", "has_bounds"),
-    [
-        ([point(170, 1), point(-170, 2)], True),
-        ([point(1, 1), line((1, 1), (2, 2))], False),
-        ([point(181, 0)], False),
-        ([point(0, 91)], False),
-        ([None], False),
-        ([line()], False),
-    ],
-)
-def test_geographies_have_bounds_only_of_points(catalog, tmp_path, shapes, has_bounds):
-    table = catalog.create_table("a.t", pa.schema([("id", pa.int64())]), format_version=3)
-    table.update_schema().add_column("g", "geography").commit()
+GLOBE_BOUNDS = {
+    "across the antimeridian": ([point(170, 1), point(-170, 2)], (170, 1, -170, 2)),
+    "along a meridian": ([line((5, 1), (5, 20))], (5, 1, 5, 20)),
+    "beyond 180": ([point(181, 0)], None),
+    "beyond 90": ([point(0, 91)], None),
+    "null": ([None], None),
+    "empty": ([line()], None),
+    "around a pole": ([line((0, 80), (120, 80), (-120, 80), (0, 80))], (-180, 80, 180, 85.01)),
+}
+
+
+@pytest.mark.parametrize("name", GLOBE_BOUNDS)
+def test_bounds_of_a_geography_are_a_box_on_the_globe(catalog, tmp_path, name):
+    shapes, box = GLOBE_BOUNDS[name]
+    table = geographies(catalog)
     table.append(pa.table({"id": range(len(shapes)), "g": pa.array(shapes, pa.binary())}))
-    folder = tmp_path / "lake"
-    assert bound(folder, "lower_bounds", 2) == (struct.pack("<dd", -170, 1) if has_bounds else None)
-    assert bound(folder, "upper_bounds", 2) == (struct.pack("<dd", 170, 2) if has_bounds else None)
-    with pytest.raises(UnsupportedError, match=r"geography column \"g\", whose edges are curves"):
-        table.scan(where=within(0, 0, 1, 1))
+    found = [bound(tmp_path / "lake", f"{side}_bounds", 2) for side in ("lower", "upper")]
+    if box is None:
+        assert found == [None, None]
+    else:
+        assert struct.unpack("<4d", b"".join(found)) == pytest.approx(box, abs=0.1)
     assert table.scan(where="g IS NOT NULL").count() == sum(shape is not None for shape in shapes)
+
+
+def geographies(catalog, type_="geography"):
+    table = catalog.create_table("a.t", pa.schema([("id", pa.int64())]), format_version=3)
+    table.update_schema().add_column("g", type_).commit()
+    return table
+
+
+@pytest.mark.parametrize("type_", ["geography", "geography(OGC:CRS84, karney)"])
+def test_geographies_are_found_and_files_pruned(catalog, type_):
+    table = geographies(catalog, type_)
+    files = [
+        {1: line((-80, 50), (10, 50)), 2: point(-90, 51)},  # over Greenland
+        {3: line((170, -10), (-170, -12)), 4: None},
+        {5: point(179, 3), 6: point(-180, 4)},
+        {7: line((0, 80), (180, 80))},
+        {8: point(200, 0)},
+    ]
+    for rows_ in files:
+        table.append(pa.table({"id": list(rows_), "g": pa.array(list(rows_.values()), pa.binary())}))
+    wild = {7, 8}  # over a pole, and outside of the globe: they may be anywhere
+    for box, expected in (
+        ((-40, 55, -30, 60), {1}),
+        ((-40, 20, -30, 30), {1} if "karney" in type_ else set()),
+        ((175, -90, -175, 0), {3}),
+        ((-175, -20, 175, -5), {3}),
+        ((178, 0, 180, 10), {3, 5, 6} if "karney" in type_ else {5, 6}),
+        ((-180, 3.5, -179, 4), {6}),
+        ((-180, -90, 180, 90), {1, 2, 3, 5, 6}),
+        ((20, 0, 30, 1), set()),
+    ):
+        found = content(table, where=within(*box)).keys() - wild
+        assert found == expected, box
+        assert content(table, where=f"NOT {within(*box)}").keys() == {1, 2, 3, 5, 6} - expected
+    assert content(table, where="ST_Intersects_Extent(g, 'POINT (-90 51)'::GEOMETRY)").keys() - wild == {2}
+    assert content(table, where="ST_Intersects_Extent(g, ST_GeomFromText('POINT EMPTY'))") == {}
+    plan = table.scan(where=within(20, -10, 30, 1)).explain()
+    assert [step.kept for step in plan.plan.steps if step.name == "files by bounds"] == [2]
+    for where, kind, message in (
+        (within(0, 0, 181, 1), SchemaError, r"takes longitudes from -180 to 180 .*found the box from \(0, 0\)"),
+        (within(0, 2, 1, 1), SchemaError, r"the box from \(0, 2\) to \(1, 1\) is inside out"),
+        ("ST_Intersects_Extent(g, 'LINESTRING (1 2, 3 4)'::GEOMETRY)", UnsupportedError, "whose edges are curves"),
+    ):
+        with pytest.raises(kind, match=message):
+            table.scan(where=where)
+    with pytest.raises(UnsupportedError, match=r"column 'g' of a[.]t is a geography, which DuckDB does not have"):
+        catalog.sql("SELECT g FROM a.t")
+    assert catalog.sql("SELECT count(id) AS n FROM a.t")["n"].to_pylist() == [8]
+    table.delete(within(175, -90, -175, 0))
+    assert content(table).keys() == {1, 2, 4, 5, 6} | ({7, 8} - wild)
 
 
 def test_conditions_find_the_same_rows_in_every_layout(catalog):

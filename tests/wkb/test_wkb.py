@@ -84,17 +84,6 @@ def test_empty_shapes_meet_nothing():
     assert box_of(empty[0]).is_empty
 
 
-def test_what_is_more_than_points_is_known():
-    shapes = [
-        point(1, 2),
-        many(MULTI_POINT, point(1, 2)),
-        line((1, 2), (3, 4)),
-        many(COLLECTION, polygon([(1, 2)])),
-        None,
-    ]
-    assert boxes_of(pa.array(shapes)).has_lines.tolist() == [False, False, True, True, False]
-
-
 NESTED = struct.pack("<BII", 1, COLLECTION, 1)
 BAD = {
     "cut short": [

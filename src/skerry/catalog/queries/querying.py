@@ -17,7 +17,7 @@ import pyarrow as pa
 from skerry.catalog.names import parts_of
 from skerry.catalog.queries.metadata_tables import MetadataTable, PastTable, QueryCatalog, load_relation
 from skerry.catalog.view import DIALECT, View, ViewDefinition
-from skerry.errors import MissingDependencyError, NotFoundError, SchemaError, SkerryError
+from skerry.errors import MissingDependencyError, NotFoundError, SchemaError, SkerryError, UnsupportedError
 from skerry.planner.explanation import QueryPlan, SelectPlan
 from skerry.planner.joins import JoinGraph
 from skerry.planner.ordering import JoinPlan, plan_joins
@@ -28,6 +28,7 @@ from skerry.planner.tables import TableUse, ViewText
 from skerry.table.predicate import parse
 from skerry.table.rows.schema import leaf, leaves
 from skerry.table.statistics.column_statistics import ColumnStatistics
+from skerry.wkb import PLANAR, shapes_of
 
 if TYPE_CHECKING:
     from skerry.table.table import Table
@@ -220,14 +221,31 @@ def _connected(query: Query, planning: QueryPlanning) -> Iterator[Any]:
         raise MissingDependencyError("sql() needs DuckDB: pip install 'skerry[duckdb]'") from error
     with duckdb.connect(config=_NO_EXTENSIONS) as connection:
         connection.execute(f"SET disabled_optimizers = '{_OPTIMIZERS_OFF}'")
-        for use in query.uses:
-            connection.register(use.key, planning.scan(use))
-        for setting in _CLOSED:
-            connection.execute(f"SET {setting}")
         try:
+            for use in query.uses:
+                scan = planning.scan(use)
+                _check_types(scan.schema, use.table)
+                connection.register(use.key, scan)
+            for setting in _CLOSED:
+                connection.execute(f"SET {setting}")
             yield connection
         except duckdb.Error as error:
             raise SkerryError(f"DuckDB refused the query: {error}") from error
+
+
+def _check_types(schema: pa.Schema, table: str) -> None:
+    """Refuse columns that DuckDB does not take.
+
+    Raises:
+        UnsupportedError: One is a geography.
+    """
+    for column in schema:
+        shapes = shapes_of(column)
+        if shapes is not None and shapes.edges != PLANAR:
+            raise UnsupportedError(
+                f"column {column.name!r} of {table} is a geography, which DuckDB does not have; leave it out of the "
+                "query, or read the table with scan(where=…)"
+            )
 
 
 def _run(connection: Any, sql: str, limit: int | None = None) -> pa.Table:

@@ -1,7 +1,7 @@
 """Bounds of columns of shapes: the corners of the box around all of them, as points.
 
-Written are x and y, as Iceberg Java does. Edges of a geography are curves that leave the box around its points, so that
-only points have bounds there.
+Written are x and y, as Iceberg Java does. The box of a geography contains its curved edges; it may cross the
+antimeridian, where the lower bound has the greater longitude. None is written if it would be the whole globe.
 
 Spec: Iceberg spec, Appendix D, Bound serialization.
 """
@@ -15,14 +15,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skerry.wkb import PLANAR, Box, Shapes, boxes_of
+from skerry.wkb import GLOBE, PLANAR, Box, Boxes, GlobeBoxes, Shapes, boxes_of, globe_boxes_of
 
 __all__ = ["ShapeBounds", "points_of"]
 
 _POINT_BYTES: Final = 16
 _SIZES: Final = (16, 24, 32)
 """Bytes of x and y, with z, and with z and m."""
-_GLOBE: Final = Box(-180.0, -90.0, 180.0, 90.0)
 POINT: Final = pa.list_(pa.float64(), 2)
 
 
@@ -33,12 +32,10 @@ class ShapeBounds:
     Args:
         shapes: What they have in common.
         box: The box around them; None if there was no point.
-        is_known: Whether it has all points of their edges.
     """
 
     shapes: Shapes
     box: Box | None = None
-    is_known: bool = True
 
     def update(self, values: pa.Array) -> None:
         """Add values.
@@ -46,32 +43,20 @@ class ShapeBounds:
         Raises:
             FormatError: One is not well-known binary.
         """
-        found = boxes_of(values)
-        box = found.around()
-        if box is None:
+        is_planar = self.shapes.edges == PLANAR
+        found = (boxes_of(values) if is_planar else globe_boxes_of(values, self.shapes)).around()
+        if found is None or self.box is None:
+            self.box = found or self.box
             return
-        if self.shapes.edges != PLANAR and (found.has_lines.any() or not _is_inside(box, _GLOBE)):
-            self.is_known = False
-        mine = self.box or box
-        self.box = Box(
-            min(mine.x_min, box.x_min),
-            min(mine.y_min, box.y_min),
-            max(mine.x_max, box.x_max),
-            max(mine.y_max, box.y_max),
-        )
+        both = np.array([[box.x_min, box.y_min, box.x_max, box.y_max] for box in (self.box, found)]).T
+        self.box = (Boxes(both) if is_planar else GlobeBoxes(both)).around()
 
     def encode(self) -> tuple[bytes, bytes] | None:
         """Lower and upper bound; None if there are none."""
-        if self.box is None or not self.is_known:
-            return None
         box = self.box
+        if box is None or (self.shapes.edges != PLANAR and box == GLOBE):
+            return None
         return np.array([box.x_min, box.y_min], "<f8").tobytes(), np.array([box.x_max, box.y_max], "<f8").tobytes()
-
-
-def _is_inside(box: Box, outer: Box) -> bool:
-    return (
-        outer.x_min <= box.x_min and outer.y_min <= box.y_min and box.x_max <= outer.x_max and box.y_max <= outer.y_max
-    )
 
 
 def points_of(bounds: pa.Array) -> pa.FixedSizeListArray:

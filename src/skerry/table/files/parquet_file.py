@@ -42,7 +42,7 @@ from skerry.table.files.variant_statistics import chunk_bounds, empty_values, sh
 from skerry.table.predicate import Column, FieldMetrics
 from skerry.table.rows.schema import field_id
 from skerry.table.rows.values import arrow_storage
-from skerry.wkb import WkbType
+from skerry.wkb import PLANAR, Shapes, WkbType
 
 __all__ = ["ParquetFile", "open_parquet"]
 
@@ -309,7 +309,7 @@ def _side_by_side(batches: tuple[pa.RecordBatch, ...]) -> pa.RecordBatch:
 def _statistics(metadata: pq.FileMetaData, sound: npt.NDArray[np.bool_], position: int, column: Column) -> FieldMetrics:
     """The statistics of one column over all row groups; Parquet does not count NaNs."""
     if isinstance(column.type, WkbType):
-        return _extents(metadata, sound, position)
+        return _extents(metadata, sound, position, column.type.shapes)
     stored = metadata.schema.column(position)
     logical = json.loads(stored.logical_type.to_json())
     lower: list[Any] = []
@@ -337,11 +337,15 @@ def _statistics(metadata: pq.FileMetaData, sound: npt.NDArray[np.bool_], positio
     )
 
 
-def _extents(metadata: pq.FileMetaData, sound: npt.NDArray[np.bool_], position: int) -> FieldMetrics:
-    """The boxes around the shapes of a column in all row groups; PyArrow does not show how many are null."""
+def _extents(metadata: pq.FileMetaData, sound: npt.NDArray[np.bool_], position: int, shapes: Shapes) -> FieldMetrics:
+    """The boxes around the shapes of a column in all row groups; PyArrow does not show how many are null.
+
+    None on a globe: writers differ in whether boxes contain the curves between points.
+    """
     groups = range(metadata.num_row_groups)
     chunks = [metadata.row_group(index).column(position) for index in groups]
-    found = [extent_of(chunk) if sound[index, position] else None for index, chunk in enumerate(chunks)]
+    is_told = [shapes.edges == PLANAR and sound[index, position] for index in groups]
+    found = [extent_of(chunk) if is_told[index] else None for index, chunk in enumerate(chunks)]
     point = pa.list_(pa.float64(), 2)
     unknown = np.full(len(chunks), -1, np.int64)
     return FieldMetrics(

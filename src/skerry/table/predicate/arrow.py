@@ -40,7 +40,7 @@ from skerry.table.rows.values import arrow_storage
 from skerry.variant import is_variant, variant_get
 from skerry.variant.paths import normalized_path
 from skerry.variant.stored import stored_get
-from skerry.wkb import Box, boxes_of
+from skerry.wkb import boxes_of, globe_boxes_of
 
 __all__ = [
     "arrow_array",
@@ -123,8 +123,8 @@ def _test(predicate: Predicate, values: pa.Array) -> pa.BooleanArray:
         case IsNaN(_, negated):
             is_nan = pc.is_nan(values)
             return pc.invert(is_nan) if negated else is_nan
-        case IntersectsExtent(_, box, negated):
-            return _intersection(values, box, negated)
+        case IntersectsExtent():
+            return _intersection(values, predicate)
         case IsMinusZero(column, negated):
             minus_zero = arrow_array((-0.0,), column.type)  # sets compare bits
             is_in = pc.is_in(values, value_set=minus_zero)
@@ -138,10 +138,11 @@ def _test(predicate: Predicate, values: pa.Array) -> pa.BooleanArray:
             return _comparison(_storage_of(values, column), operator, value, column.type)
 
 
-def _intersection(values: pa.Array, box: Box, negated: bool) -> pa.BooleanArray:
-    meets = boxes_of(values).meet(box)
+def _intersection(values: pa.Array, predicate: IntersectsExtent) -> pa.BooleanArray:
+    globe = predicate.globe
+    meets = (boxes_of(values) if globe is None else globe_boxes_of(values, globe)).meet(predicate.box)
     is_null = values.is_null().to_numpy(zero_copy_only=False) if values.null_count else None
-    return pa.array(~meets if negated else meets, pa.bool_(), mask=is_null)
+    return pa.array(~meets if predicate.negated else meets, pa.bool_(), mask=is_null)
 
 
 def _comparison(values: pa.Array, operator: Operator, value: Any, type_: pa.DataType) -> pa.BooleanArray:

@@ -37,7 +37,7 @@ from skerry.table.predicate.syntax import Call, Extent, Form, Inside, Name, Synt
 from skerry.table.predicate.typing import Typing
 from skerry.table.rows.schema import field_id, nearest
 from skerry.variant import is_variant
-from skerry.wkb import PLANAR, WkbType, shapes_type
+from skerry.wkb import PLANAR, WkbType, is_on_globe, shapes_type
 
 __all__ = ["bind", "bind_value", "resolve_column", "resolve_inside"]
 
@@ -300,11 +300,30 @@ class _Binder:
                 "ST_Intersects_Extent() takes a column of type geometry and a shape, such as ST_MakeEnvelope(x_min, "
                 f"y_min, x_max, y_max){self._where(call.at)}"
             )
-        if column.type.shapes.edges != PLANAR:
-            raise self._refuse(f"ST_Intersects_Extent() of geography column {column}, whose edges are curves,", call.at)
-        if extent.box.is_empty:
+        box = extent.box
+        if box.is_empty:
             return IsNull(column, negated=True) if negated else ALWAYS_FALSE
-        return IntersectsExtent(column, extent.box, negated)
+        is_planar = column.type.shapes.edges == PLANAR
+        if box.y_min > box.y_max or (is_planar and box.x_min > box.x_max):
+            raise SchemaError(f"the box {box} is inside out{self._where(extent.at)}")
+        if not is_planar:
+            self._check_globe(column, extent)
+        return IntersectsExtent(column, box, negated)
+
+    def _check_globe(self, column: Column, extent: Extent) -> None:
+        box = extent.box
+        is_point = box.x_min == box.x_max and box.y_min == box.y_max
+        if not (extent.is_envelope or is_point):
+            raise self._refuse(
+                f"the box around a constant shape for geography column {column}, whose edges are curves (give "
+                "ST_MakeEnvelope(west, south, east, north))",
+                extent.at,
+            )
+        if not is_on_globe(box):
+            raise SchemaError(
+                f"column {column} of type geography takes longitudes from -180 to 180 and latitudes from -90 to 90, "
+                f"found the box {box}{self._where(extent.at)}"
+            )
 
     def _is_null(self, call: Call, negated: bool) -> Predicate:
         argument = call.arguments[0]

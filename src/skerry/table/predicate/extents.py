@@ -16,8 +16,6 @@ def _envelope(x_min: Any, y_min: Any, x_max: Any, y_max: Any) -> Box:
     edges = (x_min, y_min, x_max, y_max)
     if not all(isinstance(edge, Decimal) and edge == edge for edge in edges):
         raise SchemaError("expected four numbers: x_min, y_min, x_max, y_max")
-    if x_min > x_max or y_min > y_max:
-        raise SchemaError(f"the box from ({x_min}, {y_min}) to ({x_max}, {y_max}) is inside out")
     return Box(*map(float, edges))
 
 

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 from skerry.table.predicate.columns import Column, Operator
 from skerry.table.predicate.expressions import Apply, Expression, columns_in
 from skerry.table.predicate.literals import format_literal
-from skerry.wkb import Box
+from skerry.wkb import PLANAR, Box, Shapes
 
 __all__ = [
     "ALWAYS_FALSE",
@@ -113,6 +113,12 @@ class IntersectsExtent:
     column: Column
     box: Box
     negated: bool = False
+
+    @property
+    def globe(self) -> Shapes | None:
+        """What shapes on a globe have in common; None if they are in the plane."""
+        shapes: Shapes = self.column.type.shapes
+        return None if shapes.edges == PLANAR else shapes
 
     def __str__(self) -> str:
         edges = ", ".join(map(repr, (self.box.x_min, self.box.y_min, self.box.x_max, self.box.y_max)))

@@ -260,7 +260,7 @@ class OperandParser(Cursor):
 
     def _extent_of(self, function: str, values: list[object], token: Token) -> Extent:
         try:
-            return Extent(EXTENTS[function](*values), token.start)
+            return Extent(EXTENTS[function](*values), token.start, is_envelope=function == "ST_MAKEENVELOPE")
         except (FormatError, SchemaError) as error:
             raise type(error)(f"{error.message}{self._where(token.start)}") from None
         except TypeError:

@@ -35,7 +35,7 @@ from skerry.table.predicate.nodes import (
     Predicate,
     StartsWith,
 )
-from skerry.wkb import Box, WkbType
+from skerry.wkb import Boxes, GlobeBoxes, WkbType
 
 __all__ = ["FieldMetrics", "Verdict", "evaluate"]
 
@@ -149,8 +149,8 @@ class _Evaluation:
                 if negated:
                     return Verdict(known.may_be_ordinary, ~known.may_be_null & ~known.may_be_nan)
                 return Verdict(known.may_be_nan, ~known.may_be_null & ~known.may_be_ordinary)
-            case IntersectsExtent(_, box, negated):
-                return _intersects(known, box, negated)
+            case IntersectsExtent():
+                return _intersects(known, predicate)
             case IsMinusZero(column, negated):
                 zero = _compare(known, Operator.EQ, _comparable((0.0,), column.type)[0])
                 return Verdict(known.may_be_present if negated else zero.may, np.full(self._count, False))
@@ -267,13 +267,20 @@ def _compare(known: _Known, operator: Operator, value: pa.Scalar) -> Verdict:
             return Verdict(above | known.may_be_nan, full & _sure(pc.greater_equal(lower, value)))
 
 
-def _intersects(known: _Known, box: Box, negated: bool) -> Verdict:
-    """A file without known bounds may contain any shape; bounds in the wrong order, and NaN, tell nothing."""
-    x_min, y_min = _coordinates(known.lower)
-    x_max, y_max = _coordinates(known.upper)
-    is_known = (x_min <= x_max) & (y_min <= y_max)
-    meets = (x_min <= box.x_max) & (x_max >= box.x_min) & (y_min <= box.y_max) & (y_max >= box.y_min)
-    if negated:
+def _intersects(known: _Known, predicate: IntersectsExtent) -> Verdict:
+    """A file without known bounds may contain any shape; bounds in the wrong order, and NaN, tell nothing.
+
+    On a globe, longitudes are in the wrong order where the box crosses the antimeridian.
+    """
+    edges = np.stack([*_coordinates(known.lower), *_coordinates(known.upper)])
+    x_min, y_min, x_max, y_max = edges
+    if predicate.globe is None:
+        is_known = (x_min <= x_max) & (y_min <= y_max)
+        meets = Boxes(edges).meet(predicate.box)
+    else:
+        is_known = (np.abs(edges[::2]) <= 180).all(axis=0) & (y_min >= -90) & (y_min <= y_max) & (y_max <= 90)
+        meets = GlobeBoxes(edges).meet(predicate.box)
+    if predicate.negated:
         return Verdict(known.may_be_ordinary, ~known.may_be_null & is_known & ~meets)
     # an empty shape does not meet anything, so that no bounds prove a match
     return Verdict(known.may_be_ordinary & (~is_known | meets), np.full(len(meets), False))

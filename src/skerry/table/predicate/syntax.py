@@ -57,10 +57,11 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """The box around a constant shape, and its position."""
+    """The box around a constant shape, its position, and whether it was given as a box."""
 
     box: Box
     at: int = -1
+    is_envelope: bool = False
 
 
 @dataclass(frozen=True, slots=True)
