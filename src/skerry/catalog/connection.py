@@ -59,6 +59,7 @@ def connect(
               connector can open as a JDBC catalog named `skerry`;
             - the name of a catalog in PyIceberg's configuration (`.pyiceberg.yaml`, `PYICEBERG_CATALOG__…`);
             - `rest+https://host/path` or `rest+http://…`: an Iceberg REST catalog;
+            - `thrift://host:9083`: a Hive metastore; give `warehouse=` for namespaces that it creates;
             - `sqlite:///file`, `postgresql://…`: a SQL catalog; give `warehouse=` too;
             - `paimon+https://host/path` or `paimon+http://…`: Paimon's REST catalog; give `warehouse=` too;
             - `paimon+sqlite:///file`, `paimon+postgresql://…`: Paimon's JDBC catalog; give `warehouse=` too;
@@ -143,6 +144,8 @@ def _is_bare_name(text: str) -> bool:
 def _connect_uri(text: str, scheme: str, options: dict[str, Any]) -> Catalog:
     if scheme in ("rest+https", "rest+http"):
         return _open("rest", {"type": "rest", "uri": text.removeprefix("rest+"), **options})
+    if scheme == "thrift":
+        return _open(options.pop("name", "hive"), {"type": "hive", "uri": text, **options})
     if scheme.split("+", maxsplit=1)[0] in _SQL_SCHEMES:
         if "warehouse" not in options:
             raise SkerryError(f"a SQL catalog needs a warehouse folder: connect({redact(text)!r}, warehouse='…')")
@@ -154,7 +157,7 @@ def _connect_uri(text: str, scheme: str, options: dict[str, Any]) -> Catalog:
         return Catalog(EMBEDDED_NAME, warehouse, None, PaimonTables(text, options))
     raise UnsupportedError(
         f"cannot connect to {redact(text)}: expected a folder, a configured name, or a URI that begins with "
-        "rest+https://, rest+http://, sqlite:// or postgresql://"
+        "rest+https://, rest+http://, thrift://, sqlite:// or postgresql://"
     )
 
 

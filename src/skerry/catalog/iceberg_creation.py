@@ -21,12 +21,13 @@ _VERSIONS: Final = (1, 2, 3)
 _USUAL_VERSION: Final = 2
 
 
-def new_iceberg_table(table: NewTable, location: str | None) -> NewIcebergTable:
+def new_iceberg_table(table: NewTable, location: str | None, *, why_not_encrypted: str | None) -> NewIcebergTable:
     """The description of a new table for its catalog.
 
     Args:
         table: The arguments.
         location: The table's folder; chosen by the catalog if None.
+        why_not_encrypted: Why the catalog has no encrypted tables to write to; None if it has.
 
     Raises:
         SchemaError: A column, type, transform or property does not fit.
@@ -41,7 +42,7 @@ def new_iceberg_table(table: NewTable, location: str | None) -> NewIcebergTable:
     settings = {"format-version": str(version), **table.properties}
     if table.file_format != FILE_FORMATS[0]:
         settings.setdefault("write.format.default", table.file_format)
-    check_properties(settings, to_arrow_schema(schema))
+    check_properties(settings, to_arrow_schema(schema), why_not_encrypted=why_not_encrypted)
     check_columns(to_arrow_schema(schema), settings)
     return NewIcebergTable(
         schema, partition_spec(schema, table.partition_by), sort_order(schema, table.sort_by), location, settings

@@ -63,7 +63,8 @@ class IcebergTables:
 
         identifier = identifier_of(name)
         check_text("location", table.location)
-        new = new_iceberg_table(table, table.location or self._own_location(identifier))
+        location = table.location or self._own_location(identifier)
+        new = new_iceberg_table(table, location, why_not_encrypted=self.catalog.why_not_encrypted())
         self._ensure_namespace(identifier[:-1])
         self.catalog.create_table(identifier, new)
 

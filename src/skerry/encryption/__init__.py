@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 from skerry.encryption.ciphers import decrypt, encrypt
-from skerry.encryption.gcm_stream import decode_gcm_stream, encode_gcm_stream, read_gcm_range
-from skerry.encryption.key_management import KeyFile, KeyManagement, find_key_management, unwrap_key
-from skerry.encryption.key_metadata import KeyMetadata, decode_key_metadata, encode_key_metadata
+from skerry.encryption.gcm_stream import GcmOutput, decode_gcm_stream, encode_gcm_stream, read_gcm_range
+from skerry.encryption.key_management import KeyFile, KeyManagement, find_key_management, unwrap_key, wrap_key
+from skerry.encryption.key_metadata import KeyMetadata, decode_key_metadata, encode_key_metadata, new_file_key
 
 __all__ = [
+    "GcmOutput",
     "KeyFile",
     "KeyManagement",
     "KeyMetadata",
@@ -21,6 +22,8 @@ __all__ = [
     "encode_key_metadata",
     "encrypt",
     "find_key_management",
+    "new_file_key",
     "read_gcm_range",
     "unwrap_key",
+    "wrap_key",
 ]

@@ -14,12 +14,14 @@ from skerry.encryption.ciphers import NONCE_BYTES, TAG_BYTES, decrypt, encrypt
 from skerry.errors import FormatError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from typing_extensions import Buffer
 
     from skerry.encryption.key_metadata import KeyMetadata
     from skerry.storage import Storage
 
-__all__ = ["decode_gcm_stream", "encode_gcm_stream", "read_gcm_range"]
+__all__ = ["GcmOutput", "decode_gcm_stream", "encode_gcm_stream", "read_gcm_range"]
 
 _MAGIC: Final = b"AGS1"
 _HEADER_BYTES: Final = 8
@@ -46,6 +48,48 @@ def encode_gcm_stream(data: Buffer, key: KeyMetadata) -> bytes:
     for index, start in enumerate(range(0, max(len(view), 1), _BLOCK_BYTES)):
         parts.append(encrypt(key.key, view[start : start + _BLOCK_BYTES], _aad(key, index)))
     return b"".join(parts)
+
+
+class GcmOutput:
+    """Encrypts what is written, block by block, into another output.
+
+    Args:
+        write: Takes the bytes of the encrypted file.
+        key: Its key; a new one for every file.
+
+    Spec: Iceberg AES GCM Stream spec, File structure.
+    """
+
+    def __init__(self, write: Callable[[bytes], object], key: KeyMetadata) -> None:
+        self._write = write
+        self._key = key
+        self._rest = bytearray()
+        self._blocks = 0
+        self._size = _HEADER_BYTES
+        write(_MAGIC + _BLOCK_BYTES.to_bytes(4, "little"))
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of the encrypted file up to here."""
+        return self._size + (len(self._rest) + _ADDED_BYTES if self._rest or not self._blocks else 0)
+
+    def write(self, data: Buffer) -> None:
+        """Write bytes of the content."""
+        self._rest += memoryview(data)
+        while len(self._rest) > _BLOCK_BYTES:  # the last block is written at the end, and is not empty
+            self._encrypt(_BLOCK_BYTES)
+
+    def finish(self) -> None:
+        """Write what is left; a file without content has one block as well."""
+        if self._rest or not self._blocks:
+            self._encrypt(len(self._rest))
+
+    def _encrypt(self, length: int) -> None:
+        block = encrypt(self._key.key, bytes(self._rest[:length]), _aad(self._key, self._blocks))
+        self._write(block)
+        del self._rest[:length]
+        self._blocks += 1
+        self._size += len(block)
 
 
 def decode_gcm_stream(data: Buffer, key: KeyMetadata, *, location: str | None = None) -> bytes:

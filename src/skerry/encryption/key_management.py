@@ -19,7 +19,7 @@ from skerry.encryption.ciphers import KEY_BYTES, decrypt, encrypt
 from skerry.errors import FormatError, NotFoundError, SchemaError, SkerryError, StorageError
 from skerry.storage import decode_json
 
-__all__ = ["KEY_FILE", "KEY_MANAGEMENT", "KeyFile", "KeyManagement", "find_key_management", "unwrap_key"]
+__all__ = ["KEY_FILE", "KEY_MANAGEMENT", "KeyFile", "KeyManagement", "find_key_management", "unwrap_key", "wrap_key"]
 
 KEY_MANAGEMENT: Final = "encryption.key-management"
 """The property of a catalog that names the class of its key management, as `module:Class`."""
@@ -176,6 +176,25 @@ def unwrap_key(keys: KeyManagement, wrapped: bytes, key_id: str) -> bytes:
     if not isinstance(key, bytes | bytearray | memoryview) or len(key) not in KEY_BYTES:
         raise FormatError(f"the key management unwrapped key {key_id!r} to something that is not a key of AES")
     return bytes(key)
+
+
+def wrap_key(keys: KeyManagement, key: bytes, key_id: str) -> bytes:
+    """Have a key encrypted.
+
+    Args:
+        keys: Who can do that.
+        key: The key.
+        key_id: The key that encrypts it.
+
+    Raises:
+        FormatError: What comes back is not a wrapped key.
+        SkerryError: The key management refuses, in its own words if it says so by an error of skerry.
+        StorageError: It fails.
+    """
+    wrapped = _asked(f"refuses or does not know key {key_id!r}", lambda: keys.wrap_key(key, key_id))
+    if not isinstance(wrapped, bytes | bytearray | memoryview) or not len(wrapped) or bytes(wrapped) == key:
+        raise FormatError(f"the key management did not wrap a key with key {key_id!r}")
+    return bytes(wrapped)
 
 
 def _asked(problem: str, ask: Any) -> Any:

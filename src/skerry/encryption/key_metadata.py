@@ -10,17 +10,19 @@ Spec: docs/encryption.md, Key metadata; Avro spec, Binary Encoding.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from typing import Final
 
 from skerry.encryption.ciphers import KEY_BYTES
 from skerry.errors import FormatError, UnsupportedError
 
-__all__ = ["KeyMetadata", "decode_key_metadata", "encode_key_metadata"]
+__all__ = ["KeyMetadata", "decode_key_metadata", "encode_key_metadata", "new_file_key"]
 
 _VERSION: Final = 1
 _RULE: Final = "docs/encryption.md, Key metadata"
 _MAX_VARINT_BYTES: Final = 10
+_AAD_PREFIX_BYTES: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,15 @@ class KeyMetadata:
     key: bytes = field(repr=False)
     aad_prefix: bytes = field(default=b"", repr=False)
     file_length: int | None = None
+
+
+def new_file_key(key_bytes: int) -> KeyMetadata:
+    """A key for one file that is to be written.
+
+    Args:
+        key_bytes: Its length: 16, 24 or 32.
+    """
+    return KeyMetadata(os.urandom(key_bytes), os.urandom(_AAD_PREFIX_BYTES))
 
 
 def encode_key_metadata(key: KeyMetadata) -> bytes:

@@ -14,7 +14,7 @@ import time
 import uuid
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from skerry.errors import (
     CommitUnknownError,
@@ -24,15 +24,16 @@ from skerry.errors import (
     UnsupportedError,
 )
 from skerry.iceberg.catalogs.base import IcebergCatalog, Identifier, MetadataWrite
-from skerry.iceberg.catalogs.loading import load_state, read_back, state_of, table_of
-from skerry.iceberg.manifest_changes import write_manifests
+from skerry.iceberg.catalogs.loading import decrypting_state, load_state, read_back, table_of
+from skerry.iceberg.manifest_changes import SnapshotManifests, write_manifests
 from skerry.iceberg.manifests.manifest_list import encode_manifest_list, manifest_codec
 from skerry.iceberg.manifests.summary import snapshot_summary, summary_of
 from skerry.iceberg.metadata.requirements import AssertRefSnapshotId, AssertTableUUID, TableRequirement
 from skerry.iceberg.metadata.snapshot import Snapshot, SnapshotRefType
 from skerry.iceberg.metadata.state import TableState
-from skerry.iceberg.metadata.table_metadata import TableMetadata
+from skerry.iceberg.metadata.table_metadata import EncryptedKey, TableMetadata, data_key_bytes
 from skerry.iceberg.metadata.table_updates import (
+    AddEncryptionKeyUpdate,
     AddSnapshotUpdate,
     RemoveStatisticsUpdate,
     SetSnapshotRefUpdate,
@@ -199,7 +200,7 @@ class IcebergTarget:
         if self.catalog.writes_metadata:  # a server deletes its files itself
             with after_publish("deleting old metadata files"):
                 delete_old_metadata(base, committed.metadata, committed.metadata_location)
-        return state_of(committed, base.storage)
+        return decrypting_state(self.catalog, committed, base.storage)
 
     def _lost(self, staged: StagedCommit, error: ConflictError) -> TableState:
         """The state with the change after all, if a client or proxy repeated the request to a server.
@@ -281,6 +282,7 @@ def _stage_snapshot(staging: _Staging, change: SnapshotChange) -> StagedCommit:
         new_file=lambda number: staging.new_file(f"{staging.id}-m{number}.avro"),
     )
     first_row_id = metadata.next_row_id
+    timestamp_ms = max(int(time.time() * 1000), metadata.last_updated_ms)
     manifest_list = encode_manifest_list(
         staged.manifests,
         format_version=metadata.format_version,
@@ -291,27 +293,24 @@ def _stage_snapshot(staging: _Staging, change: SnapshotChange) -> StagedCommit:
         codec=manifest_codec(base.properties),
     )
     location = staging.new_file(f"snap-{snapshot_id}-0-{staging.id}.avro")
-    base.storage.write(location, manifest_list.data)
+    data, keys = _encrypted_list(base, manifest_list.data, timestamp_ms)
+    base.storage.write(location, data)
 
     snapshot = Snapshot(
         snapshot_id=snapshot_id,
         parent_snapshot_id=parent_id,
         sequence_number=None if is_first else sequence_number,
         # never before its parent's, even if the writers' clocks differ
-        timestamp_ms=max(int(time.time() * 1000), metadata.last_updated_ms),
+        timestamp_ms=timestamp_ms,
         manifest_list=location,
-        summary=snapshot_summary(
-            change.operation,
-            added=(*change.added, *change.added_deletes),
-            removed=staged.removed,
-            previous=summary_of(parent) if parent is not None else None,
-            properties={**staged.summary, **change.properties},
-        ),
+        summary=_summary(change, staged, parent),
         schema_id=metadata.current_schema_id,
         first_row_id=first_row_id,
         added_rows=_added_rows(manifest_list.next_row_id, first_row_id),
+        key_id=keys[-1].key_id if keys else None,
     )
-    updates: list[TableUpdate] = [AddSnapshotUpdate(snapshot=snapshot)]
+    updates: list[TableUpdate] = [AddEncryptionKeyUpdate(encryption_key=key) for key in keys]
+    updates.append(AddSnapshotUpdate(snapshot=snapshot))
     if not change.staged:
         updates.append(set_branch(metadata, change.ref, snapshot_id))
     statistics = _statistics_after(staging, snapshot, change)
@@ -324,6 +323,28 @@ def _stage_snapshot(staging: _Staging, change: SnapshotChange) -> StagedCommit:
         named=(*(entry.data_file.location for entry in (*change.added, *change.added_deletes)), *change.files),
         snapshot=snapshot,
     )
+
+
+def _summary(change: SnapshotChange, staged: SnapshotManifests, parent: Snapshot | None) -> dict[str, str]:
+    return snapshot_summary(
+        change.operation,
+        added=(*change.added, *change.added_deletes),
+        removed=staged.removed,
+        previous=summary_of(parent) if parent is not None else None,
+        properties={**staged.summary, **change.properties},
+    )
+
+
+def _encrypted_list(base: TableState, data: bytes, now_ms: int) -> tuple[bytes, tuple[EncryptedKey, ...]]:
+    """A manifest list as it is stored, and the keys that the metadata gets; the last one is that of the list."""
+    key_bytes = data_key_bytes(base.metadata.properties)
+    if key_bytes is None:
+        return data, ()
+    from skerry.encryption import encode_gcm_stream, new_file_key
+
+    key = new_file_key(key_bytes)
+    stored = encode_gcm_stream(data, key)
+    return stored, base.storage.keys.add_manifest_list(replace(key, file_length=len(stored)), key_bytes, now_ms)
 
 
 def _same_table(metadata: TableMetadata) -> list[TableRequirement]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol, runtime_checkable
 
 from skerry.iceberg.metadata.state import TableState
+from skerry.iceberg.metadata.table_metadata import data_key_bytes
 from skerry.iceberg.operations import MetadataChange, SnapshotChange
 from skerry.iceberg.operations.index import RegisteredIndexes, WithIndexes
 from skerry.iceberg.reading.scan import scan
@@ -80,7 +81,7 @@ def index_tasks(
         is_covered: Whether a file has an index already.
     """
     wanted = wanted_indexes(state.schema, state.properties)
-    if not wanted:
+    if not wanted or data_key_bytes(state.properties) is not None:  # indexes are not encrypted
         return []
     names = scan(state, []).row_reader().names
     tasks = []

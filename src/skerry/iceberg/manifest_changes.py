@@ -29,6 +29,7 @@ from skerry.iceberg.manifests.snapshot_manifests import read_manifests
 from skerry.iceberg.metadata.partition_spec import PartitionSpec
 from skerry.iceberg.metadata.snapshot import Snapshot
 from skerry.iceberg.metadata.state import TableState
+from skerry.iceberg.metadata.table_metadata import data_key_bytes
 from skerry.iceberg.operations import SnapshotChange
 from skerry.storage import is_local
 from skerry.table.properties import check_flag, whole_number
@@ -134,10 +135,9 @@ def write_manifests(
     for manifest in complete:
         if isinstance(manifest, _Draft):
             location = new_file(drafts)
-            base.storage.write(location, manifest.data)
             drafts += 1
             entries += manifest.count
-            manifest = dataclasses.replace(manifest.file, manifest_path=location)
+            manifest = _stored(base, location, manifest)
         manifests.append(manifest)
     counts = {
         "manifests-created": drafts,
@@ -148,6 +148,21 @@ def write_manifests(
     # as other writers do, only of a snapshot that only rewrites manifests
     summary = {name: str(count) for name, count in counts.items()} if named else {}
     return SnapshotManifests(tuple(manifests), tuple(removal.removed), summary)
+
+
+def _stored(base: TableState, location: str, draft: _Draft) -> ManifestFile:
+    """Write a manifest, encrypted if the table is."""
+    key_bytes = data_key_bytes(base.metadata.properties)
+    if key_bytes is None:
+        base.storage.write(location, draft.data)
+        return dataclasses.replace(draft.file, manifest_path=location)
+    from skerry.encryption import encode_gcm_stream, encode_key_metadata, new_file_key
+
+    key = new_file_key(key_bytes)
+    stored = encode_gcm_stream(draft.data, key)
+    base.storage.write(location, stored)
+    metadata = encode_key_metadata(dataclasses.replace(key, file_length=len(stored)))
+    return dataclasses.replace(draft.file, manifest_path=location, manifest_length=len(stored), key_metadata=metadata)
 
 
 # Removing ------------------------------------------------------------------------------------------------------------

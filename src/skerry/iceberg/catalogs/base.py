@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from skerry.errors import NotFoundError, UnsupportedError
 from skerry.storage import Storage, redact
@@ -151,11 +151,26 @@ class IcebergCatalog(ABC):
         properties: What it was opened with, and what its server added; may hold credentials.
     """
 
+    encrypts: ClassVar[bool] = False
+    """Whether Iceberg Java encrypts what it writes to encrypted tables of such a catalog."""
+
     def __init__(self, name: str, properties: Mapping[str, Any]) -> None:
         self.name = name
         self.properties: dict[str, Any] = dict(properties)
         self.key_ring: KeyRing | None = None
         """What decrypts the keys of encrypted tables; None if nobody does."""
+
+    def why_not_encrypted(self) -> str | None:
+        """Why encrypted tables are not written, and only read; None if they are."""
+        if not self.encrypts:
+            return (
+                f"encrypted tables are only read in this kind of catalog ({type(self).__name__}), since other engines "
+                "do not encrypt what they write to them there; those of a Hive metastore are written, see "
+                "docs/encryption.md"
+            )
+        if self.key_ring is None:
+            return "writing to an encrypted table needs a key management, connect(…, key_management=…)"
+        return None
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, uri={redact(str(self.properties.get('uri', '')))!r})"

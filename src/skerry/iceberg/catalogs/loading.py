@@ -6,11 +6,12 @@ from typing import Final
 
 from skerry.iceberg.catalogs.base import CatalogTable, IcebergCatalog, Identifier
 from skerry.iceberg.metadata.state import TableState
+from skerry.iceberg.metadata.table_metadata import TABLE_KEY_ID
 from skerry.storage import Storage, allowed_locations
 
-__all__ = ["load_state", "read_back", "state_of", "table_of"]
+__all__ = ["decrypting_state", "load_state", "read_back", "state_of", "table_of"]
 
-_NOT_WRITTEN: Final = "the table is encrypted, and encrypted tables are only read, see docs/encryption.md"
+_WITHOUT_KEY: Final = "the table has encrypted files, and no encryption.key-id any more: it is only read"
 
 
 def read_back(catalog: IcebergCatalog, identifier: Identifier) -> TableState:
@@ -41,12 +42,25 @@ def load_state(catalog: IcebergCatalog, identifier: Identifier, known: TableStat
         UnsupportedError: It is of an unknown format version.
     """
     table = catalog.load_table(identifier, None if known is None else table_of(known, identifier))
-    storage = catalog.storage_of(table).allowing(allowed_locations(catalog.properties))
+    return decrypting_state(catalog, table, catalog.storage_of(table).allowing(allowed_locations(catalog.properties)))
+
+
+def decrypting_state(catalog: IcebergCatalog, table: CatalogTable, storage: Storage) -> TableState:
+    """A table's state, whose storage has what decrypts its files if they are encrypted.
+
+    Args:
+        catalog: The catalog that holds it.
+        table: The catalog's table.
+        storage: Access to its files.
+    """
     if table.metadata.is_encrypted:
         from skerry.iceberg.encryption.table_keys import TableKeys
 
-        keys = TableKeys(".".join(identifier), table.metadata, catalog.key_ring)
-        storage = storage.with_keys(keys, read_only=_NOT_WRITTEN)
+        keys = TableKeys(".".join(table.identifier), table.metadata, catalog.key_ring)
+        reason = catalog.why_not_encrypted()
+        if reason is None and TABLE_KEY_ID not in table.metadata.properties:
+            reason = _WITHOUT_KEY
+        storage = storage.with_keys(keys, read_only=reason)
     return state_of(table, storage)
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["key_ring_of", "open_catalog"]
 
 _OWN_DIALECTS: Final = ("sqlite", "postgresql")
+_KERBEROS: Final = "hive.kerberos-authentication"
 _KEY_MANAGEMENT: Final = "encryption.key-management"  # what reads it loads only when it is needed
 
 
@@ -33,7 +34,7 @@ def open_catalog(name: str, properties: Mapping[str, Any]) -> IcebergCatalog:
     """
     uri = str(properties.get("uri", ""))
     kind = str(properties.get("type") or _kind_of(uri)).lower()
-    if "py-catalog-impl" not in properties and (kind == "rest" or (kind == "sql" and _dialect(uri) in _OWN_DIALECTS)):
+    if "py-catalog-impl" not in properties and _is_own(kind, uri, properties):
         try:
             return _own(kind)(name, properties)
         except SkerryError as error:
@@ -61,12 +62,23 @@ def key_ring_of(given: KeyManagement | str | None, properties: Mapping[str, Any]
     return None if found is None else KeyRing(found)
 
 
+def _is_own(kind: str, uri: str, properties: Mapping[str, Any]) -> bool:
+    """Whether a catalog is opened without PyIceberg, which alone speaks SASL with Hive, for Kerberos."""
+    if kind == "hive":
+        return str(properties.get(_KERBEROS, "false")).strip().lower() != "true"
+    return kind == "rest" or (kind == "sql" and _dialect(uri) in _OWN_DIALECTS)
+
+
 def _own(kind: str) -> type[IcebergCatalog]:
     """The class of a catalog; each is loaded only when it is asked for."""
     if kind == "rest":
         from skerry.iceberg.catalogs.rest import RestCatalog
 
         return RestCatalog
+    if kind == "hive":
+        from skerry.iceberg.catalogs.hive import HiveCatalog
+
+        return HiveCatalog
     from skerry.iceberg.catalogs.sql import SqlCatalog
 
     return SqlCatalog
@@ -75,6 +87,8 @@ def _own(kind: str) -> type[IcebergCatalog]:
 def _kind_of(uri: str) -> str:
     if uri.startswith("http"):
         return "rest"
+    if uri.startswith("thrift"):
+        return "hive"
     return "sql" if _dialect(uri) in _OWN_DIALECTS else ""
 
 

@@ -9,21 +9,37 @@ Spec: Iceberg spec, Encryption Keys; docs/encryption.md, Keys in the metadata.
 from __future__ import annotations
 
 import base64
+import os
 import threading
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from skerry.encryption import KeyManagement, KeyMetadata, decode_key_metadata, decrypt, unwrap_key
+from skerry.encryption import (
+    KeyManagement,
+    KeyMetadata,
+    decode_key_metadata,
+    decrypt,
+    encode_key_metadata,
+    encrypt,
+    unwrap_key,
+    wrap_key,
+)
 from skerry.errors import FormatError, SkerryError, UnsupportedError
 from skerry.iceberg.metadata.table_metadata import TABLE_KEY_ID, EncryptedKey, TableMetadata
 
 __all__ = ["KeyRing", "KnownKeys", "TableKeys"]
 
 _TIMESTAMP: Final = "KEY_TIMESTAMP"
+_LIFE_MS: Final = 730 * 24 * 3600 * 1000
+"""How long a key-encryption key encrypts new keys, as in Iceberg Java."""
 _KEPT_SECONDS: Final = 3600.0
 _RULE: Final = "Iceberg spec, Encryption Keys"
+
+
+def _new_id() -> str:
+    return base64.b64encode(os.urandom(16)).decode()
 
 
 class KeyRing:
@@ -51,6 +67,17 @@ class KeyRing:
             with self._lock:
                 self._kept[key_id, wrapped] = key, time.monotonic() + _KEPT_SECONDS
         return key
+
+    def wrap(self, key: bytes, key_id: str) -> bytes:
+        """A new key, wrapped by the key management; it need not be unwrapped for a while.
+
+        Raises:
+            SkerryError: The key management refuses.
+        """
+        wrapped = wrap_key(self.key_management, key, key_id)
+        with self._lock:
+            self._kept[key_id, wrapped] = key, time.monotonic() + _KEPT_SECONDS
+        return wrapped
 
     def __repr__(self) -> str:
         return f"KeyRing({type(self.key_management).__name__})"
@@ -105,13 +132,7 @@ class TableKeys:
 
         Spec: Iceberg spec, Encryption Keys, Snapshots: `key-id`; docs/encryption.md, Keys in the metadata.
         """
-        if self._ring is None:
-            raise UnsupportedError(
-                f"the table is encrypted with key {self._table_key_id!r}: reading it needs a key management, "
-                "connect(…, key_management=…)",
-                location=self._table,
-                rule=_RULE,
-            )
+        ring = self._ring_or_refuse("reading")
         found = self._key(key_id)
         wrapping = self._key(found.encrypted_by_id)
         if wrapping.encrypted_by_id is None or wrapping.encrypted_by_id != self._table_key_id:
@@ -120,12 +141,91 @@ class TableKeys:
         if timestamp is None:
             raise self._malformed(f"key {wrapping.key_id!r} lacks its {_TIMESTAMP}")
         try:
-            key = self._ring.unwrap(self._bytes(wrapping), wrapping.encrypted_by_id)
+            key = ring.unwrap(self._bytes(wrapping), wrapping.encrypted_by_id)
             return decode_key_metadata(decrypt(key, self._bytes(found), timestamp.encode()))
         except SkerryError as error:
             error.message = f"the key of a manifest list cannot be found: {error.message}"
             error.location = error.location or self._table
             raise
+
+    def check_usable(self) -> None:
+        """Refuse to begin a commit whose keys nobody could wrap.
+
+        Raises:
+            UnsupportedError: There is no key management.
+        """
+        self._ring_or_refuse("writing to")
+
+    def add_manifest_list(self, key: KeyMetadata, key_bytes: int, now_ms: int) -> tuple[EncryptedKey, ...]:
+        """The keys that metadata gets for a new manifest list.
+
+        The key of the list is encrypted by the newest key-encryption key that is not two years old. If there is none,
+        a new one is wrapped by the key management.
+
+        Args:
+            key: The key of the list, with its length.
+            key_bytes: How long a new key-encryption key is.
+            now_ms: The time, in milliseconds since 1970.
+
+        Returns:
+            The keys; the last one is that of the manifest list, which the snapshot names.
+
+        Raises:
+            FormatError: The key-encryption key cannot be unwrapped.
+            SkerryError: The key management refuses.
+            UnsupportedError: There is no key management.
+
+        Spec: Iceberg spec, Encryption Keys; docs/encryption.md, Keys in the metadata.
+        """
+        ring = self._ring_or_refuse("writing to")
+        table_key_id = str(self._table_key_id)
+        added: tuple[EncryptedKey, ...] = ()
+        found = self._usable_key(now_ms)
+        if found is None:
+            secret, timestamp = os.urandom(key_bytes), str(now_ms)
+            wrapped = base64.b64encode(ring.wrap(secret, table_key_id)).decode()
+            wrapping = EncryptedKey(
+                key_id=_new_id(),
+                encrypted_key_metadata=wrapped,
+                encrypted_by_id=table_key_id,
+                properties={_TIMESTAMP: timestamp},
+            )
+            added = (wrapping,)
+        else:
+            wrapping, timestamp = found
+            try:
+                secret = ring.unwrap(self._bytes(wrapping), table_key_id)
+            except SkerryError as error:
+                error.message = f"the key that encrypts new keys cannot be found: {error.message}"
+                error.location = error.location or self._table
+                raise
+        encrypted = base64.b64encode(encrypt(secret, encode_key_metadata(key), timestamp.encode())).decode()
+        of_list = EncryptedKey(
+            key_id=_new_id(), encrypted_key_metadata=encrypted, encrypted_by_id=wrapping.key_id, properties=None
+        )
+        return (*added, of_list)
+
+    def _usable_key(self, now_ms: int) -> tuple[EncryptedKey, str] | None:
+        """The newest key-encryption key that is not too old, and its time as it is written."""
+        newest: tuple[int, EncryptedKey, str] | None = None
+        for key in self._keys.values():
+            text = (key.properties or {}).get(_TIMESTAMP, "")
+            if key.encrypted_by_id != self._table_key_id or not (text.isascii() and text.isdigit()):
+                continue
+            made_ms = int(text)
+            if now_ms - made_ms < _LIFE_MS and (newest is None or made_ms > newest[0]):
+                newest = made_ms, key, text
+        return None if newest is None else newest[1:]
+
+    def _ring_or_refuse(self, what: str) -> KeyRing:
+        if self._ring is None:
+            raise UnsupportedError(
+                f"the table is encrypted with key {self._table_key_id!r}: {what} it needs a key management, "
+                "connect(…, key_management=…)",
+                location=self._table,
+                rule=_RULE,
+            )
+        return self._ring
 
     def known(self, key_ids: Iterable[str | None]) -> KnownKeys:
         """The keys of some manifest lists; None stands for one that is not encrypted.

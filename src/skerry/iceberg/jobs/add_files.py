@@ -20,6 +20,7 @@ from skerry.iceberg.evolution.settings import ChangeProperties
 from skerry.iceberg.handle import IcebergHandle
 from skerry.iceberg.jobs.analyze import catch_up
 from skerry.iceberg.metadata.state import MAIN, TableState
+from skerry.iceberg.metadata.table_metadata import data_key_bytes
 from skerry.iceberg.metadata.transforms import VoidTransform
 from skerry.iceberg.operations import AppendFiles, SnapshotChange
 from skerry.iceberg.planning.live_files import live_data_files
@@ -124,12 +125,17 @@ def add_files(
         FormatError: A file is corrupt, or not Parquet.
         NotFoundError: A file, or the branch, does not exist.
         SchemaError: A file's columns do not fit, its rows belong to several partitions, or it has no rows.
-        UnsupportedError: A file is outside of the table's folder, and the table does not allow that.
+        UnsupportedError: The table is encrypted; or a file is outside of the table's folder, and the table does not
+            allow that.
     """
     check_list("locations", locations)
     wanted = list(locations)
     state = table.refresh()
     state.branch(ref)
+    if data_key_bytes(state.properties) is not None:
+        raise UnsupportedError(
+            "the table is encrypted, and files that exist are not: append their rows instead", location=state.name
+        )
     _check_locations(state, wanted)
     footers = [read_metadata(state.storage, location) for location in wanted]
     if NAME_MAPPING_PROPERTY not in state.properties and not all(has_ids(file_schema(footer)) for footer in footers):

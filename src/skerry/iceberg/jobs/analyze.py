@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from skerry.errors import UnsupportedError
 from skerry.iceberg.handle import IcebergHandle
 from skerry.iceberg.jobs.sketch_files import FileSample, SketchTask, sketch_file
 from skerry.iceberg.metadata.snapshot import Snapshot
 from skerry.iceberg.metadata.state import MAIN, TableState
+from skerry.iceberg.metadata.table_metadata import data_key_bytes
 from skerry.iceberg.reading.scan import scan
 from skerry.iceberg.statistics.registered import freshness, latest_blobs
 from skerry.iceberg.statistics.samples import deletes_of, live_files, read_sample, sample_of
@@ -52,9 +54,10 @@ def analyze(
 
     Raises:
         SchemaError: A column is unknown; the message suggests the nearest.
-        UnsupportedError: A file is encrypted, or uses unsupported features.
+        UnsupportedError: The table or a file is encrypted, or a file uses unsupported features.
     """
     state = table.refresh()
+    _check_not_encrypted(state)
     snapshot = state.snapshot()
     if columns is None:
         chosen = SketchPolicy.from_properties(state.properties).columns(state.schema, created=True)
@@ -83,6 +86,14 @@ def analyze(
     return AnalyzeSummary(snapshot.snapshot_id, len(chosen), len(work.tasks), rows)
 
 
+def _check_not_encrypted(state: TableState) -> None:
+    if data_key_bytes(state.properties) is not None:
+        raise UnsupportedError(
+            "the table is encrypted, and files of statistics are not: no other engine could decrypt them",
+            location=state.name,
+        )
+
+
 def catch_up(table: IcebergHandle, ref: str = MAIN, *, executor: Executor | None = None) -> TableState:
     """Sketch what other writers added to a table's main branch, if its property asks for that before a commit.
 
@@ -90,6 +101,7 @@ def catch_up(table: IcebergHandle, ref: str = MAIN, *, executor: Executor | None
         The state to build on.
     """
     wanted = ref == MAIN and table.state.properties.get(CATCH_UP_PROPERTY, "false").strip().lower() == "true"
+    wanted = wanted and data_key_bytes(table.state.properties) is None
     snapshot = table.state.snapshot() if wanted else None
     if snapshot is not None:
         with log_failures("what others have written was not sketched"):

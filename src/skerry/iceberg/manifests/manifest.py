@@ -256,7 +256,7 @@ def _to_record(entry: ManifestEntry, names: Sequence[str], version: int) -> dict
         "nan_value_counts": _pairs(file.nan_value_counts),
         "lower_bounds": _pairs(file.lower_bounds),
         "upper_bounds": _pairs(file.upper_bounds),
-        "key_metadata": entry.key_metadata,
+        "key_metadata": file.key_metadata if entry.key_metadata is None else entry.key_metadata,
         "split_offsets": list(file.split_offsets) or None,
         "sort_order_id": file.sort_order_id,
     }

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from uuid import UUID
 
-from skerry.errors import FormatError
+from skerry.errors import FormatError, SchemaError
 from skerry.iceberg.metadata.json_records import JsonRecord, json_of
 from skerry.iceberg.metadata.partition_spec import PartitionSpec
 from skerry.iceberg.metadata.schema import Schema
@@ -19,6 +19,7 @@ from skerry.iceberg.metadata.sort_order import SortOrder
 from skerry.iceberg.metadata.statistics_file import PartitionStatisticsFile, StatisticsFile
 
 __all__ = [
+    "DATA_KEY_LENGTH",
     "NO_SNAPSHOT",
     "RULE",
     "SUPPORTED_VERSIONS",
@@ -26,16 +27,35 @@ __all__ = [
     "VERSION_WITH_ROW_IDS",
     "EncryptedKey",
     "TableMetadata",
+    "data_key_bytes",
 ]
 
 SUPPORTED_VERSIONS: Final = (1, 2, 3)
 RULE: Final = "Iceberg spec, Table Metadata Fields"
 TABLE_KEY_ID: Final = "encryption.key-id"
 """The table property that names the table's key in the key management."""
+DATA_KEY_LENGTH: Final = "encryption.data-key-length"
+"""The table property that says how many bytes the keys of files have."""
 NO_SNAPSHOT: Final = -1
 """Stands for no current snapshot in metadata of versions 1 and 2."""
 VERSION_WITH_ROW_IDS: Final = 3
 """The first format version whose rows have ids."""
+
+
+def data_key_bytes(properties: Mapping[str, str]) -> int | None:
+    """How long the keys of a table's new files are, in bytes; None if they are not encrypted.
+
+    Raises:
+        SchemaError: There are no keys of that length.
+
+    Spec: Iceberg properties, `encryption.data-key-length`.
+    """
+    if TABLE_KEY_ID not in properties:
+        return None
+    text = properties.get(DATA_KEY_LENGTH, "16").strip()
+    if text not in ("16", "24", "32"):
+        raise SchemaError(f"table property {DATA_KEY_LENGTH} must be 16, 24 or 32, found {text!r}")
+    return int(text)
 
 
 class EncryptedKey(JsonRecord, frozen=True, kw_only=True):

@@ -19,7 +19,7 @@ from skerry.iceberg.metadata.history import ancestors
 from skerry.iceberg.metadata.snapshot import Snapshot
 from skerry.iceberg.metadata.state import TableState
 from skerry.iceberg.metadata.statistics_file import BlobMetadata, StatisticsFile
-from skerry.iceberg.metadata.table_metadata import TableMetadata
+from skerry.iceberg.metadata.table_metadata import TABLE_KEY_ID, TableMetadata
 from skerry.table.history import of_millis
 from skerry.table.rows.schema import Leaf
 from skerry.table.statistics.column_statistics import FRESH, Freshness, FreshnessState
@@ -93,6 +93,8 @@ def freshness(
 ) -> Freshness:
     """The freshness for `snapshot` of a column's newest blob, as found by `latest_blobs`."""
     metadata = state.metadata
+    if found is None and TABLE_KEY_ID in metadata.properties:
+        return Freshness(FreshnessState.ABSENT, "the table is encrypted, and files of statistics are not")
     if found is None:
         return Freshness(FreshnessState.ABSENT, "never sketched over all rows; run analyze")
     sketched, blob = found

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skerry.encryption import encode_gcm_stream, encode_key_metadata, new_file_key
 from skerry.errors import SchemaError
 from skerry.iceberg.manifests.manifest import EntryStatus, FileContent, ManifestEntry
 from skerry.iceberg.metadata.partition_spec import PartitionSpec
@@ -214,11 +215,19 @@ def write_deletion_vectors(layout: FileLayout, deletes: Iterable[FileDeletes]) -
         vectors.append((file, len(checked), blob))
     if not vectors:
         return []
-    size, _ = writer.write(location, storage=layout.storage)
+    size, key_metadata = _write_puffin(layout, writer, location)
     return [
         ManifestEntry(
             EntryStatus.ADDED,
-            DataFile(location, "puffin", count, size, spec_id=file.spec_id, partition=file.partition),
+            DataFile(
+                location,
+                "puffin",
+                count,
+                size,
+                spec_id=file.spec_id,
+                partition=file.partition,
+                key_metadata=key_metadata,
+            ),
             content=FileContent.POSITION_DELETES,
             referenced_data_file=file.location,
             content_offset=blob.offset,
@@ -226,6 +235,16 @@ def write_deletion_vectors(layout: FileLayout, deletes: Iterable[FileDeletes]) -
         )
         for file, count, blob in vectors
     ]
+
+
+def _write_puffin(layout: FileLayout, writer: PuffinWriter, location: str) -> tuple[int, bytes | None]:
+    """Write a Puffin file, encrypted if the table is: its size, and the metadata of its key."""
+    if layout.key_bytes is None:
+        return writer.write(location, storage=layout.storage)[0], None
+    key = new_file_key(layout.key_bytes)
+    data = encode_gcm_stream(writer.finish()[0], key)
+    layout.storage.write(location, data)
+    return len(data), encode_key_metadata(replace(key, file_length=len(data)))
 
 
 def write_equality_deletes(

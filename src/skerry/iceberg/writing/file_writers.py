@@ -14,7 +14,9 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from skerry.encryption import KeyMetadata, encode_key_metadata, new_file_key
 from skerry.errors import SchemaError, UnsupportedError
+from skerry.iceberg.metadata.table_metadata import data_key_bytes
 from skerry.iceberg.writing.avro_files import avro_schema
 from skerry.iceberg.writing.metrics import MetricsMode, parquet_data_file
 from skerry.iceberg.writing.orc_files import ORC_TIMES, orc_schema
@@ -39,6 +41,8 @@ _PARQUET_CODECS = {
     "brotli": "brotli",
     "uncompressed": "none",
 }
+_ENCRYPTED: Final = ("parquet", "avro")
+"""The formats whose files are encrypted in encrypted tables."""
 _ORC_CODECS = {
     "zlib": "zlib",
     "zstd": "zstd",
@@ -76,6 +80,7 @@ class FileEncoding:
         page_index: Whether Parquet files say where their pages are, because single rows of them are read: those that an
             index of the table names.
         hashed: The columns with a hash index.
+        key_bytes: How long the keys of files are that are encrypted; None if they are not.
     """
 
     file_format: str = "parquet"
@@ -85,6 +90,7 @@ class FileEncoding:
     shredded_rows: int | None = None
     page_index: bool = False
     hashed: tuple[str, ...] = ()
+    key_bytes: int | None = None
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str], *, deletes: bool = False) -> FileEncoding:
@@ -98,6 +104,7 @@ class FileEncoding:
 
         Raises:
             SchemaError: A property has an invalid value.
+            UnsupportedError: Files of the format are not encrypted, and the table is.
         """
 
         def value(name: str, default: str | None = None) -> tuple[str, str | None]:
@@ -118,6 +125,11 @@ class FileEncoding:
         name, codec = value(property_name, default)
         if codec is None or codec.lower() not in codecs:
             raise SchemaError(f"table property {name} must be one of {', '.join(codecs)}, found {codec!r}")
+        key_bytes = data_key_bytes(properties)
+        if key_bytes is not None and file_format not in _ENCRYPTED:
+            raise UnsupportedError(
+                f"{file_format} files are not encrypted; write.format.default of an encrypted table is parquet or avro"
+            )
         name, _ = value(f"{file_format}.compression-level")
         return cls(
             file_format,
@@ -126,6 +138,7 @@ class FileEncoding:
             shredded_rows=_shredded_rows(properties),
             page_index=not deletes and any(name.startswith(INDEX_PREFIX) for name in properties),
             hashed=() if deletes else _hashed(properties),
+            key_bytes=key_bytes,
         )
 
     @property
@@ -191,7 +204,8 @@ class FileWriter:
         # Iceberg Java reads no file with a column of type unknown; a file without any column has no rows
         self._left_out = len(stored) < len(schema) and len(stored) > 0
         self._stored = stored if self._left_out else schema
-        self._output = _OUTPUTS[encoding.file_format](encoding, storage, location, self._stored)
+        self._key = None if encoding.key_bytes is None else new_file_key(encoding.key_bytes)
+        self._output = _OUTPUTS[encoding.file_format](encoding, storage, location, self._stored, self._key)
         self._has_footer = isinstance(self._output, ParquetOutput | AnnotatedOutput)
         self._metrics = RowMetrics(schema, only_shapes=self._has_footer)
 
@@ -224,6 +238,20 @@ class FileWriter:
             nan_value_counts: NaNs by field id, if they were counted.
         """
         size_bytes = self._output.close()
+        described = self._described(size_bytes, modes, spec_id, partition, sort_order_id, nan_value_counts or {})
+        if self._key is None:
+            return described
+        return replace(described, key_metadata=encode_key_metadata(replace(self._key, file_length=size_bytes)))
+
+    def _described(
+        self,
+        size_bytes: int,
+        modes: Mapping[int, MetricsMode],
+        spec_id: int,
+        partition: tuple[Any, ...],
+        sort_order_id: int | None,
+        nan_value_counts: Mapping[int, int],
+    ) -> DataFile:
         if isinstance(self._output, ParquetOutput | AnnotatedOutput):
             described = parquet_data_file(
                 self._location,
@@ -255,7 +283,9 @@ class FileWriter:
         self._output.abort()
 
 
-def _parquet(encoding: FileEncoding, storage: Storage, location: str, schema: pa.Schema) -> FileOutput:
+def _parquet(
+    encoding: FileEncoding, storage: Storage, location: str, schema: pa.Schema, key: KeyMetadata | None
+) -> FileOutput:
     ascending = encoding.ascending
     options: dict[str, Any] = {
         "compression": encoding.codec,
@@ -270,8 +300,10 @@ def _parquet(encoding: FileEncoding, storage: Storage, location: str, schema: pa
             "dictionary_pagesize_limit": _DICTIONARY_BYTES,
         }
     if is_annotated(schema):
+        if key is not None:
+            _refuse(schema, "an encrypted file of skerry")
         return AnnotatedOutput(storage, location, schema, sampled_rows=encoding.shredded_rows, **options)
-    return ParquetOutput(storage, location, schema, **options)
+    return ParquetOutput(storage, location, schema, key=key, **options)
 
 
 def _refuse(schema: pa.Schema, kind: str) -> None:
@@ -281,14 +313,24 @@ def _refuse(schema: pa.Schema, kind: str) -> None:
                 raise UnsupportedError(f"column {field.name!r}: {kind} cannot hold {what}; write Parquet files")
 
 
-def _orc(encoding: FileEncoding, storage: Storage, location: str, schema: pa.Schema) -> FileOutput:
+def _check_plain(key: KeyMetadata | None, kind: str) -> None:
+    if key is not None:
+        raise UnsupportedError(f"{kind} files are not encrypted; write Parquet or Avro files")
+
+
+def _orc(
+    encoding: FileEncoding, storage: Storage, location: str, schema: pa.Schema, key: KeyMetadata | None
+) -> FileOutput:
+    _check_plain(key, "ORC")
     _refuse(schema, "an ORC file of skerry")
     return OrcOutput(storage, location, orc_schema(schema), codec=encoding.codec, refused=ORC_TIMES)
 
 
-def _avro(encoding: FileEncoding, storage: Storage, location: str, schema: pa.Schema) -> FileOutput:
+def _avro(
+    encoding: FileEncoding, storage: Storage, location: str, schema: pa.Schema, key: KeyMetadata | None
+) -> FileOutput:
     _refuse(schema, "an Avro file of skerry")
-    return AvroOutput(storage, location, avro_schema(schema), codec=encoding.codec)
+    return AvroOutput(storage, location, avro_schema(schema), codec=encoding.codec, key=key)
 
 
 def _without_unknown(schema: pa.Schema) -> pa.Schema:
@@ -296,12 +338,15 @@ def _without_unknown(schema: pa.Schema) -> pa.Schema:
     return pa.schema([field for field in schema if not pa.types.is_null(field.type)])
 
 
-def _amudai(encoding: FileEncoding, storage: Storage, location: str, schema: pa.Schema) -> FileOutput:
+def _amudai(
+    encoding: FileEncoding, storage: Storage, location: str, schema: pa.Schema, key: KeyMetadata | None
+) -> FileOutput:
+    _check_plain(key, "Amudai")
     _refuse(schema, "an Amudai shard")
     return ShardOutput(storage, location, _without_unknown(schema), profile=encoding.codec)
 
 
-_OUTPUTS: dict[str, Callable[[FileEncoding, Storage, str, pa.Schema], FileOutput]] = {
+_OUTPUTS: dict[str, Callable[[FileEncoding, Storage, str, pa.Schema, KeyMetadata | None], FileOutput]] = {
     "parquet": _parquet,
     "orc": _orc,
     "avro": _avro,

@@ -59,6 +59,7 @@ class FileLayout:
         shredded_rows: How many of a file's first rows decide what is shredded of variants; None to shred nothing.
         page_index: Whether Parquet files say where their pages are.
         hashed: The columns whose hash keys are computed on writing, in the process that commits.
+        key_bytes: How long the keys of files are that are encrypted; None if they are not.
         target_file_size_bytes: A file is closed when it reaches this size.
         row_group_size_bytes: A row group is closed when its rows reach this size in memory.
         storage_options: Options of the files' storage. May contain credentials, so it is never printed.
@@ -83,6 +84,7 @@ class FileLayout:
     shredded_rows: int | None = None
     page_index: bool = False
     hashed: tuple[str, ...] = ()
+    key_bytes: int | None = None
     target_file_size_bytes: int = DEFAULT_TARGET_FILE_SIZE_BYTES
     row_group_size_bytes: int = DEFAULT_ROW_GROUP_SIZE_BYTES
     storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -117,6 +119,7 @@ class FileLayout:
             self.codec_level,
             shredded_rows=self.shredded_rows,
             page_index=self.page_index,
+            key_bytes=self.key_bytes,
         )
 
     @cached_property
@@ -293,6 +296,7 @@ def file_layout(state: TableState, *, ref: str = MAIN, lineage: bool = False) ->
         shredded_rows=encoding.shredded_rows,
         page_index=encoding.page_index,
         hashed=encoding.hashed if encoding.file_format == "parquet" else (),
+        key_bytes=encoding.key_bytes,
         target_file_size_bytes=target_bytes,
         row_group_size_bytes=row_group_bytes,
         storage_options=dict(state.storage.options),

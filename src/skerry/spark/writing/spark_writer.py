@@ -58,6 +58,7 @@ def spark_can_write(spark: SparkSession, layout: FileLayout) -> bool:
         is_parquet
         and is_classic(spark)
         and written_by_spark(layout.schema)
+        and layout.key_bytes is None  # each encrypted file has a key of its own, made by the task that writes it
         and layout.requests is None  # Spark has no keys, nor signatures of the catalog's
         and has_file_system(spark, layout.folder, layout.storage_options)
     )

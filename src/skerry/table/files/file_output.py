@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from skerry.avro import ContainerEncoder
+from skerry.encryption import GcmOutput, KeyMetadata
 from skerry.storage import Sink, Storage
 
 if TYPE_CHECKING:
@@ -87,6 +88,7 @@ class ParquetOutput(SinkOutput):
         location: Its location, which must be free.
         schema: Its columns with field ids.
         edit_tail: Transforms the end of the file, with its footer, before it is written.
+        key: Encrypts the file, by Parquet's own encryption.
         options: Options of PyArrow's writer.
     """
 
@@ -97,9 +99,12 @@ class ParquetOutput(SinkOutput):
         schema: pa.Schema,
         *,
         edit_tail: Callable[[bytes], bytes] | None = None,
+        key: KeyMetadata | None = None,
         **options: Any,
     ) -> None:
         super().__init__(storage, location)
+        if key is not None:
+            options["encryption_properties"] = _encryption_of(key)
         self._edit_tail = edit_tail
         self._target = self._sink if edit_tail is None else _HeldOutput(self._sink)
         self._writer = pq.ParquetWriter(self._target, schema, store_schema=False, **options)
@@ -125,6 +130,13 @@ class ParquetOutput(SinkOutput):
         self._target.hold()
         self._writer.close()
         self._sink.write(self._edit_tail(self._target.held))
+
+
+def _encryption_of(key: KeyMetadata) -> Any:
+    """PyArrow's form of a file's key: for the footer and all columns, with a prefix that is not stored."""
+    from pyarrow.parquet.encryption import create_encryption_properties
+
+    return create_encryption_properties(key.key, aad_prefix=key.aad_prefix, store_aad_prefix=False)
 
 
 class _HeldOutput:
@@ -168,6 +180,7 @@ class AvroOutput(SinkOutput):
         location: Its location, which must be free.
         schema: Its schema, as Avro's JSON in Python objects.
         codec: Compression codec of its blocks.
+        key: Encrypts the file, as a stream.
         stored: Converts rows to the form in which the file stores them; None to store them unchanged.
 
     Raises:
@@ -181,17 +194,29 @@ class AvroOutput(SinkOutput):
         schema: dict[str, Any],
         *,
         codec: str,
+        key: KeyMetadata | None = None,
         stored: Callable[[pa.Table], pa.Table] | None = None,
     ) -> None:
         self._encoder = ContainerEncoder(schema, codec=codec)
         self._stored = stored
         super().__init__(storage, location)
-        self._sink.write(self._encoder.header)
+        self._encrypted = None if key is None else GcmOutput(self._sink.write, key)
+        self._target = self._encrypted or self._sink
+        self._target.write(self._encoder.header)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes written so far."""
+        return super().size_bytes if self._encrypted is None else self._encrypted.size_bytes
 
     def write(self, rows: pa.Table) -> None:
         """Write blocks."""
         for block in self._encoder.encode_columns(rows if self._stored is None else self._stored(rows)):
-            self._sink.write(block)
+            self._target.write(block)
+
+    def _finish(self) -> None:
+        if self._encrypted is not None:
+            self._encrypted.finish()
 
 
 class ShardOutput:

@@ -31,6 +31,8 @@ __all__ = [
 
 COLUMNS_PROPERTY = "skerry.statistics.columns"
 ENABLED_PROPERTY = "skerry.statistics.enabled"
+KEY_PROPERTY = "encryption.key-id"
+"""Of an encrypted Iceberg table: its statistics files would not be encrypted, so that none are made."""
 ENABLED_ENVIRONMENT = "BODO_ENABLE_THETA_SKETCHES"
 
 
@@ -126,7 +128,8 @@ class SketchPolicy:
     """Which columns a commit sketches.
 
     Args:
-        enabled: False if the property `skerry.statistics.enabled` or the environment switches sketches off.
+        enabled: False if the property `skerry.statistics.enabled` or the environment switches sketches off, or the
+            table is encrypted.
         rule: The form of `skerry.statistics.columns`.
         listed: The columns of the listed form.
 
@@ -147,7 +150,8 @@ class SketchPolicy:
         enabled = properties.get(ENABLED_PROPERTY, "true").strip().lower()
         if enabled not in ("true", "false"):
             raise SchemaError(f"table property {ENABLED_PROPERTY} must be true or false, found {enabled!r}")
-        on = enabled == "true" and os.environ.get(ENABLED_ENVIRONMENT, "").strip() != "0"
+        is_encrypted = KEY_PROPERTY in properties  # statistics files are not
+        on = enabled == "true" and not is_encrypted and os.environ.get(ENABLED_ENVIRONMENT, "").strip() != "0"
         text = properties.get(COLUMNS_PROPERTY, ColumnRule.ALL.value).strip()
         if text.lower() in (ColumnRule.ALL.value, ColumnRule.BODO.value):
             return cls(on, ColumnRule(text.lower()))
