@@ -130,7 +130,7 @@ $(STAMP): requirements.lock pyproject.toml
 	$(BIN)/python -c "import skerry.kernels; skerry.kernels.warm_up()"
 	touch $@
 
-# pypaimon pins an old PyArrow, so that the tests run it in an environment of its own. So do they the newest Spark.
+# pypaimon pins an old PyArrow, and the newest Spark differs from the one in the lock: each has an environment of its own.
 peers: $(PAIMON_STAMP) $(SPARK_STAMP) $(SPARK_CLASSES)
 
 $(PAIMON_STAMP): $(STAMP) $(PAIMON_LOCK)

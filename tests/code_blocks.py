@@ -27,6 +27,7 @@ NOT_RUN = {
 }
 NOT_RUN_BLOCKS = (
     "readStream",  # runs until it is stopped; tests/spark has such streams
+    "ingest_change_stream(",
     "iceberg_catalog=",  # changes settings of the session that all tests share; tests/foreign does so in its own
     "day = '2026-11-01'",  # of another table than the page's
     "expire_partitions(",  # of a table with partitions

@@ -21,12 +21,7 @@ class Record:
 
 
 class Records(list[Item]):
-    """A list of records, which a notebook shows as a table.
-
-    Args:
-        records: The records.
-        title: What they are.
-    """
+    """A list of records, which a notebook shows as a table; `title` is what they are."""
 
     title = "Records"
 

@@ -87,7 +87,9 @@ class SearchableTable(MovableTable):
 
     def indexes(self) -> list[TableIndex]:
         """The table's indexes, and how many data files of the current snapshot have them."""
-        return self._indexes()
+        from skerry.table.summaries import TableIndexes
+
+        return TableIndexes(self._indexes())
 
     def index(self, *, executor: Executor | None = None, progress: Progress = None) -> IndexSummary:
         """Build the indexes that data files lack, those of other writers too, and publish them at once.
@@ -128,8 +130,9 @@ class SearchableTable(MovableTable):
             SchemaError: It does not fit the table's columns.
         """
         from skerry.table.indexes.advising import advise
+        from skerry.table.summaries import IndexAdvices
 
-        return advise(self, conditions)
+        return IndexAdvices(advise(self, conditions))
 
     def search(
         self,

@@ -9,7 +9,7 @@ from datetime import datetime
 import pyarrow as pa
 
 from skerry.arguments import check_whole_number
-from skerry.table.records import Record
+from skerry.table.records import Record, Records
 from skerry.table.table_files import FileKind, TableFile
 
 __all__ = [
@@ -20,6 +20,8 @@ __all__ = [
     "DeletesSummary",
     "ExpireSummary",
     "FileIndexSummary",
+    "IndexAdvice",
+    "IndexAdvices",
     "IndexSummary",
     "ManifestSummary",
     "MigrationSummary",
@@ -29,6 +31,7 @@ __all__ = [
     "RelocationSummary",
     "RowChangeSummary",
     "TableIndex",
+    "TableIndexes",
     "TableRelocationSummary",
 ]
 
@@ -110,6 +113,12 @@ class TableIndex(Record):
     size_bytes: int
 
 
+class TableIndexes(Records[TableIndex]):
+    """The indexes of a table; a table in a notebook."""
+
+    title = "Indexes"
+
+
 @dataclass(frozen=True, slots=True)
 class IndexAdvice(Record):
     """What a hash index of a column would cost, and would have saved; estimates.
@@ -131,6 +140,12 @@ class IndexAdvice(Record):
     skipped_files: int
     read_bytes: int
     skipped_bytes: int
+
+
+class IndexAdvices(Records[IndexAdvice]):
+    """What indexes would have saved, by column; a table in a notebook."""
+
+    title = "Indexes that would help"
 
 
 @dataclass(frozen=True, slots=True)

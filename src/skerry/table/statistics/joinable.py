@@ -175,6 +175,27 @@ class JoinableColumns(Sequence[JoinableColumn]):
     def __iter__(self) -> Iterator[JoinableColumn]:
         return iter(self.columns)
 
+    def _repr_html_(self) -> str:
+        from skerry.markup import Column, element, table
+        from skerry.table.display import framed
+
+        columns = [
+            Column[JoinableColumn]("column", lambda match: f"{match.table} · {match.column}"),
+            Column[JoinableColumn]("distinct", lambda match: f"{match.ndv:,.0f}", right=True),
+            Column[JoinableColumn]("has of this column", lambda match: f"{match.containment.estimate:.1%}", right=True),
+            Column[JoinableColumn](
+                "bounds",
+                lambda match: f"{match.containment.lower:.1%} to {match.containment.upper:.1%}",
+                right=True,
+            ),
+            Column[JoinableColumn]("of it in this column", lambda match: f"{match.contained.estimate:.1%}", right=True),
+        ]
+        left_out = f"; {len(self.not_compared):,} without fresh sketches were left out" if self.not_compared else ""
+        compared = element("div", f"compared with {self.compared:,} columns{left_out}", class_="dim")
+        return framed(
+            f"Columns that share values with {self.table} · {self.column}", table(self, columns, caption=""), compared
+        )
+
 
 def find_joinable(
     table: str,

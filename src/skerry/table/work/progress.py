@@ -1,4 +1,4 @@
-"""Progress bars for long work, on standard error."""
+"""Progress bars for long work: on standard error, or below the cell of a notebook."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from skerry.errors import SchemaError
 from skerry.table.work.quantities import count, size
@@ -44,14 +44,21 @@ def progress_callback(progress: Progress, first: str, *locations: str) -> Iterat
 
 @contextmanager
 def show_progress(first: str) -> Iterator[ProgressCallback | None]:
-    """Show a bar with rows and bytes per second while a job runs; show nothing if standard error is not a terminal.
+    """Show a bar with rows and bytes per second while a job runs, in a terminal or a notebook; elsewhere show nothing.
 
     Args:
         first: What is shown until the job reports for the first time.
 
     Yields:
-        The callback for the job; None without a terminal.
+        The callback for the job; None if nobody would see a bar.
     """
+    display = _notebook_display()
+    if display is not None:
+        from skerry.table.work.notebook_progress import notebook_bar
+
+        with notebook_bar(display, first, Pace().describe) as callback:
+            yield callback
+        return
     if not sys.stderr.isatty():
         yield None
         return
@@ -79,6 +86,15 @@ def show_progress(first: str) -> Iterator[ProgressCallback | None]:
             )
 
         yield update
+
+
+def _notebook_display() -> Callable[..., Any] | None:
+    """IPython's `display` if this process is the kernel of a notebook; None in a terminal."""
+    ipython = sys.modules.get("IPython")
+    if ipython is None or not hasattr(ipython.get_ipython(), "kernel"):
+        return None
+    display: Callable[..., Any] = ipython.display.display
+    return display
 
 
 class Pace:
