@@ -60,4 +60,6 @@ def carry_samples(groups: GroupSamples, files: Iterable[CarriedFile], field_ids:
     unsampled = len(by_key) - sum(len(group.files) for group in renamed)
     if not kept.columns:
         return SampleChange(unsampled_files=len(by_key))
-    return SampleChange(added_groups=replace(kept, groups=tuple(renamed)), unsampled_files=unsampled)
+    keys = {key: key_of(file.after) for key, file in by_key.items()}
+    rows = None if kept.rows is None else kept.rows.renamed(keys)
+    return SampleChange(added_groups=replace(kept, groups=tuple(renamed), rows=rows), unsampled_files=unsampled)

@@ -35,6 +35,8 @@ from skerry.table.files.row_reader import RowReader
 from skerry.table.files.scan_task import FileScanTask
 from skerry.table.rows.schema import FIELD_ID_KEY, leaves, nearest
 from skerry.table.rows.values import encode_value, natural_value
+from skerry.table.statistics.row_sample_layout import encode_row_sample
+from skerry.table.statistics.row_sampling import sample_file
 from skerry.table.statistics.sketching import sketch_parquet
 from skerry.table.work.tasks import Executor, JobProgress, ProgressCallback, ThreadExecutor
 from skerry.theta import Sample
@@ -249,7 +251,9 @@ def _describe(task: AddTask) -> WrittenFile:
         nan_value_counts=sketches.nan_value_counts,
     )
     samples = {number: sample.serialize() for number, sample in sketches.samples.items()}
-    return _with_constants(task, WrittenFile(data_file, samples))
+    file = FileScanTask(data_file, constants=task.values)
+    rows = sample_file(task.reader, file, {*sketched, *(task.constants.keys() & set(layout.sketched))}, metadata)
+    return _with_constants(task, WrittenFile(data_file, samples, None if rows is None else encode_row_sample(rows)))
 
 
 def _with_constants(task: AddTask, file: WrittenFile) -> WrittenFile:
@@ -270,7 +274,7 @@ def _with_constants(task: AddTask, file: WrittenFile) -> WrittenFile:
     described = dataclasses.replace(
         data_file, value_counts=counts, null_value_counts=nulls, lower_bounds=lower, upper_bounds=upper
     )
-    return WrittenFile(described, samples)
+    return WrittenFile(described, samples, file.rows)
 
 
 def _check_columns(found: pa.Schema, task: AddTask, *, by_ids: bool) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from skerry.errors import UnsupportedError
 from skerry.iceberg.handle import IcebergHandle
@@ -66,7 +66,7 @@ def analyze(
     if snapshot is None or not chosen:
         return AnalyzeSummary(snapshot.snapshot_id if snapshot is not None else None, 0, 0, 0)
     known = TableSample() if full else sample_of(state, snapshot)
-    work = _Work.plan(state, snapshot, chosen, known.groups)
+    work = _Work.plan(state, snapshot, chosen, known.groups, reads_all=full)
     if not work.tasks and not full and _is_published(state, snapshot, chosen):
         return AnalyzeSummary(snapshot.snapshot_id, len(chosen), 0, 0)
     sampled: list[FileSample] = []
@@ -126,7 +126,9 @@ class _Work:
     new_files: int
 
     @classmethod
-    def plan(cls, state: TableState, snapshot: Snapshot, chosen: Sequence[Leaf], known: GroupSamples) -> _Work:
+    def plan(
+        cls, state: TableState, snapshot: Snapshot, chosen: Sequence[Leaf], known: GroupSamples, *, reads_all: bool
+    ) -> _Work:
         """Find the files that are in no group, or in one that is not exact for a requested column."""
         ids = {column.field_id for column in chosen}
         is_right = all(known.is_exact(field_id) for field_id in ids & known.columns.keys())
@@ -140,13 +142,19 @@ class _Work:
         old: list[FileScanTask] = []
         for file in live_files(state, snapshot):
             (old if key_of(file.data_file.location) in covered else new).append(file)
-        tasks = _tasks(state, new, all_columns)
-        return cls(kept, [*tasks, *(_tasks(state, old, lacking) if lacking else [])], len(new))
+        tasks = [replace(task, reads_all=reads_all) for task in _tasks(state, new, all_columns)]
+        return cls(kept, [*tasks, *(_tasks(state, old, lacking, samples_rows=False) if lacking else [])], len(new))
 
     def new_sketched_files(self, sampled: Sequence[FileSample]) -> list[SketchedFile]:
         """The samples of the files of no group."""
         return [
-            sketched_file(task.file.data_file, found.samples, row_count=found.row_count, deletes=deletes_of(task.file))
+            sketched_file(
+                task.file.data_file,
+                found.samples,
+                row_count=found.row_count,
+                deletes=deletes_of(task.file),
+                rows=found.row_sample,
+            )
             for task, found in zip(self.tasks[: self.new_files], sampled, strict=False)
         ]
 
@@ -171,10 +179,12 @@ class _Work:
         return groups.with_files(files, max_groups=max_groups)
 
 
-def _tasks(state: TableState, files: Sequence[FileScanTask], columns: Sequence[Leaf]) -> list[SketchTask]:
+def _tasks(
+    state: TableState, files: Sequence[FileScanTask], columns: Sequence[Leaf], *, samples_rows: bool = True
+) -> list[SketchTask]:
     reader = scan(state, [column.name for column in columns], threads=1).row_reader()
     field_ids = tuple(column.field_id for column in columns)
-    return [SketchTask(file, reader, field_ids) for file in files]
+    return [SketchTask(file, reader, field_ids, samples_rows=samples_rows) for file in files]
 
 
 def _is_published(state: TableState, snapshot: Snapshot, columns: Sequence[Leaf]) -> bool:

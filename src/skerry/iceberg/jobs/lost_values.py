@@ -125,7 +125,8 @@ def _thin_groups(
         gone |= search.missing(group, {key: looked[key] for key in keys})
         lost = sum(len(changes[key].matches) for key in keys)
         now = {key: deletes[key] for key in keys}
-        thinned.append(ThinnedGroup(group.files, now, group.row_count - lost, gone))
+        positions = {key: changes[key].matches.positions for key in keys}
+        thinned.append(ThinnedGroup(group.files, now, group.row_count - lost, gone, positions))
     return tuple(thinned)
 
 
@@ -285,7 +286,9 @@ def _search(task: _SearchTask) -> _Hashes:
     """The hashes that no row has."""
     left = task.hashes
     if task.gone is None and not task.file.deletes and task.file.rows is None:
-        found = sketch_file(SketchTask(task.file, task.reader, (task.field_id,))).samples[task.field_id]
+        found = sketch_file(SketchTask(task.file, task.reader, (task.field_id,), samples_rows=False)).samples[
+            task.field_id
+        ]
         return np.setdiff1d(left, found.hashes, assume_unique=True)
     for batch in task.reader.batches([task.file]):
         gone = _NO_ROWS if task.gone is None else _rows_at(batch, task.gone)

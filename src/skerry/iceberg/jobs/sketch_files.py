@@ -21,6 +21,9 @@ from skerry.table.rows.schema import Leaf, leaves
 from skerry.table.statistics.column_statistics import SketchPolicy
 from skerry.table.statistics.file_groups import SketchedFile, key_of
 from skerry.table.statistics.group_samples import GroupSamples
+from skerry.table.statistics.row_sample import RowSample
+from skerry.table.statistics.row_sample_layout import decode_row_sample, encode_row_sample
+from skerry.table.statistics.row_sampling import sample_file
 from skerry.table.statistics.sketching import BatchSketcher, sketch_parquet
 from skerry.table.statistics.table_sample import sketched_file
 from skerry.table.work.tasks import Executor
@@ -40,12 +43,16 @@ class SketchTask:
         reader: Reads its rows, with `_pos` as the last column if `gone` is given.
         field_ids: The columns.
         gone: int64[n], positions of rows to leave out in addition to those already deleted.
+        samples_rows: Whether rows are sampled too.
+        reads_all: Whether they are sampled even if all of the file must be read again for them.
     """
 
     file: FileScanTask
     reader: RowReader
     field_ids: tuple[int, ...]
     gone: npt.NDArray[np.int64] | None = None
+    samples_rows: bool = True
+    reads_all: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +62,17 @@ class FileSample:
     Args:
         row_count: The number of live rows.
         samples: By field id; a sample is small and picklable.
+        rows: Some of the live rows, as `skerry.table.statistics.row_sample_layout` encodes them.
     """
 
     row_count: int
     samples: dict[int, Sample]
+    rows: bytes | None = None
+
+    @property
+    def row_sample(self) -> RowSample | None:
+        """The sampled rows; None if there are none."""
+        return None if self.rows is None else decode_row_sample(self.rows)
 
 
 def sketch_file(task: SketchTask) -> FileSample:
@@ -77,8 +91,14 @@ def sketch_file(task: SketchTask) -> FileSample:
             found = sketch_parquet(
                 reader.storage, file.location, reader.schema, task.field_ids, metadata=metadata, count_nans=False
             )
-            return FileSample(file.record_count, {key: sample.release() for key, sample in found.samples.items()})
-    sketcher = BatchSketcher(reader.schema, task.field_ids)
+            footer = None if task.reads_all else metadata
+            chosen = sample_file(reader, task.file, task.field_ids, footer) if task.samples_rows else None
+            return FileSample(
+                file.record_count,
+                {key: sample.release() for key, sample in found.samples.items()},
+                None if chosen is None else encode_row_sample(chosen),
+            )
+    sketcher = BatchSketcher(reader.schema, task.field_ids, samples_rows=task.samples_rows, is_whole=False)
     rows = 0
     for batch in reader.batches([task.file]):
         if task.gone is not None:
@@ -86,7 +106,12 @@ def sketch_file(task: SketchTask) -> FileSample:
             batch = batch.filter(~is_gone) if is_gone.any() else batch
         rows += batch.num_rows
         sketcher.update(batch)
-    return FileSample(rows, {field_id: sample.release() for field_id, sample in sketcher.samples.items()})
+    chosen = sketcher.row_sample()
+    return FileSample(
+        rows,
+        {field_id: sample.release() for field_id, sample in sketcher.samples.items()},
+        None if chosen is None else encode_row_sample(chosen),
+    )
 
 
 def samples_to_follow(state: TableState, ref: str) -> GroupSamples | None:
@@ -139,6 +164,7 @@ def sample_again(
             sampled.samples,
             row_count=sampled.row_count,
             deletes=deletes.get(key := key_of(task.file.data_file.location), files[key]),
+            rows=sampled.row_sample,
         )
         for task, sampled in zip(todo, found, strict=True)
     )

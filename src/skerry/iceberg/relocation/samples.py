@@ -29,6 +29,8 @@ from skerry.table.statistics.file_groups import FileGroup
 from skerry.table.statistics.group_samples import MAX_GROUPS, GroupSamples
 from skerry.table.statistics.group_samples_layout import encode_group_samples
 from skerry.table.statistics.group_sketches import GroupSketches, encode_group_sketches, group_key
+from skerry.table.statistics.puffin_regions import ROW_PROPERTIES
+from skerry.table.statistics.row_sample_layout import encode_row_sample
 from skerry.table.table_files import FileKind
 
 __all__ = ["relocate_statistics"]
@@ -92,8 +94,11 @@ def _rewritten(names: NewNames, location: str, snapshot_id: int, old: Mapping[in
     data = content + _region(
         properties, SAMPLE_PROPERTIES, len(content), encode_group_samples(GroupSamples(tuple(moved), samples.columns))
     )
-    for key in SKETCH_PROPERTIES:
+    for key in (*SKETCH_PROPERTIES, *ROW_PROPERTIES):
         properties.pop(key, None)
+    if samples.rows is not None:
+        keys = {file: names.file_keys.get(file, file) for group in samples.groups for file in group.files}
+        data += _region(properties, ROW_PROPERTIES, len(data), encode_row_sample(samples.rows.renamed(keys)))
     if own.sketches:
         keys = {group_key(old.files): group_key(new.files) for old, new in zip(samples.groups, moved, strict=True)}
         kept = {keys[key]: sketches for key, sketches in own.sketches.items() if key in keys}

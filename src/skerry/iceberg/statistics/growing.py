@@ -27,7 +27,6 @@ from skerry.iceberg.statistics.sample_pieces import (
     SKETCH_PROPERTIES,
     Link,
     SamplePieces,
-    add_region,
     chain_text,
 )
 from skerry.iceberg.statistics.samples import read_pieces
@@ -36,6 +35,7 @@ from skerry.table.statistics.column_sample import ColumnSample
 from skerry.table.statistics.group_samples import PUBLISHED_HASHES, GroupSamples
 from skerry.table.statistics.group_samples_layout import encode_group_samples
 from skerry.table.statistics.group_sketches import encode_group_sketches, group_sketch_bytes
+from skerry.table.statistics.puffin_regions import add_region, add_rows
 from skerry.table.statistics.table_sample import SampleChange, TableSample, max_groups
 from skerry.theta.layout import CompactSketch
 from skerry.theta.setops import below, smallest, union
@@ -166,7 +166,11 @@ def growth(base: TableState, parent: Snapshot | None, change: SampleChange, data
     piece = GroupSamples().with_files(change.added, max_groups=limit)
     if not columns.keys() <= piece.columns.keys():
         return None
-    piece = GroupSamples(piece.groups, {id_: _below(piece.columns[id_], columns[id_].theta) for id_ in columns})
+    piece = GroupSamples(
+        piece.groups,
+        {id_: _below(piece.columns[id_], columns[id_].theta) for id_ in columns},
+        None if piece.rows is None or old.whole.rows is None else piece.rows.below(old.whole.rows.theta),
+    )
     if not _pays(old, piece, data_bytes):
         return None
     links, paths, added = list(old.links), list(known.paths), list(old.added)
@@ -203,9 +207,11 @@ def add_sample(
     if isinstance(sample, Growth):
         writer.properties[CHAIN_PROPERTY] = chain_text(sample.before.links)
         checksum = add_region(writer, ADDED_PROPERTIES, encode_group_samples(sample.piece))
+        add_rows(writer, sample.piece.rows, state.properties)
         sample.remember(Link(snapshot.snapshot_id, checksum), location)
         return
     checksum = add_region(writer, SAMPLE_PROPERTIES, encode_group_samples(sample.groups))
+    add_rows(writer, sample.groups.rows, state.properties)
     if sample.own.sketches:
         add_region(writer, SKETCH_PROPERTIES, encode_group_sketches(sample.own))
     elif not missing_files and _size_bytes(sample.groups) >= _LEAST_BYTES:
@@ -272,7 +278,8 @@ def _below(column: ColumnSample, theta: int) -> ColumnSample:
 
 
 def _size_bytes(groups: GroupSamples) -> int:
-    return sum(column.hashes.nbytes + column.members.nbytes for column in groups.columns.values())
+    rows = 0 if groups.rows is None else groups.rows.size_bytes
+    return rows + sum(column.hashes.nbytes + column.members.nbytes for column in groups.columns.values())
 
 
 def _joined_bytes(first: GroupSamples, second: GroupSamples) -> int:

@@ -12,15 +12,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-
-import xxhash
+from dataclasses import dataclass, field, replace
 
 from skerry.errors import FormatError, NotFoundError, UnsupportedError
-from skerry.puffin import PuffinReader, PuffinWriter
+from skerry.puffin import PuffinReader
 from skerry.table.statistics.group_samples import GroupSamples
 from skerry.table.statistics.group_samples_layout import decode_group_samples
 from skerry.table.statistics.group_sketches import GroupSketches, decode_group_sketches
+from skerry.table.statistics.puffin_regions import read_region, read_rows
 
 __all__ = [
     "ADDED_PROPERTIES",
@@ -29,13 +28,11 @@ __all__ = [
     "SKETCH_PROPERTIES",
     "Link",
     "SamplePieces",
-    "add_region",
     "chain_of",
     "chain_text",
     "joined",
     "pieces_of",
     "read_group_sketches",
-    "read_region",
 ]
 
 _PREFIX = "skerry.samples."
@@ -123,7 +120,7 @@ def pieces_of(open_file: Callable[[int], PuffinReader | None], snapshot_id: int)
             )
             if file is None or data is None:
                 return None
-            parts.append(decode_group_samples(data, location=file.location))
+            parts.append(replace(decode_group_samples(data, location=file.location), rows=read_rows(file)))
         own = read_group_sketches(reader)
     except (FormatError, NotFoundError, UnsupportedError):
         return None
@@ -159,42 +156,6 @@ def chain_of(reader: PuffinReader) -> tuple[Link, ...] | None:
 def chain_text(links: Iterable[Link]) -> str:
     """The property that names a chain."""
     return ",".join(f"{link.snapshot_id}:{link.checksum}" for link in links)
-
-
-# Regions -------------------------------------------------------------------------------------------------------------
-
-
-def add_region(writer: PuffinWriter, names: Sequence[str], data: bytes) -> str:
-    """Add bytes outside any blob, and record where they are.
-
-    Args:
-        writer: The unfinished file.
-        names: The properties' names, which begin with those of offset, length and checksum.
-        data: The bytes.
-
-    Returns:
-        Their checksum.
-    """
-    checksum = xxhash.xxh3_64_hexdigest(data)
-    writer.properties |= dict(zip(names[:3], (*map(str, writer.add_region(data)), checksum), strict=True))
-    return checksum
-
-
-def read_region(reader: PuffinReader, names: Sequence[str]) -> bytes | None:
-    """Bytes outside any blob, located by the footer's properties; None if they are missing or damaged.
-
-    Args:
-        reader: The statistics file.
-        names: The properties' names, which begin with those of offset, length and checksum.
-
-    Raises:
-        FormatError: The bytes are not within the file.
-    """
-    offset, length, checksum = (reader.properties.get(name, "") for name in names[:3])
-    if not (offset.isdecimal() and length.isdecimal()):
-        return None
-    data = reader.read_range(int(offset), int(length))
-    return data if xxhash.xxh3_64_hexdigest(data) == checksum else None
 
 
 def read_group_sketches(reader: PuffinReader) -> GroupSketches:

@@ -11,6 +11,10 @@ from skerry.errors import FormatError, SkerryError
 from skerry.iceberg.writing.layout import FileLayout
 from skerry.parquet import read_metadata
 from skerry.table.files.data_file import WrittenFile
+from skerry.table.files.row_reader import RowReader
+from skerry.table.files.scan_task import FileScanTask
+from skerry.table.statistics.row_sample_layout import encode_row_sample
+from skerry.table.statistics.row_sampling import sample_file
 from skerry.table.statistics.sketching import sketch_parquet
 
 __all__ = ["DescribeTask", "describe_file"]
@@ -56,7 +60,9 @@ def describe_file(task: DescribeTask) -> WrittenFile:
         is_sorted=task.is_sorted,
     )
     samples = {field_id: sample.serialize() for field_id, sample in sketched.samples.items()}
-    return WrittenFile(data_file, samples)
+    reader = RowReader(layout.storage, layout.schema, layout.schema)
+    rows = sample_file(reader, FileScanTask(data_file), layout.sketched, metadata)
+    return WrittenFile(data_file, samples, None if rows is None else encode_row_sample(rows))
 
 
 def _read(layout: FileLayout, location: str, names: list[str]) -> pa.Table:

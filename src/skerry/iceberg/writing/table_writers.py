@@ -19,6 +19,7 @@ from skerry.storage import join
 from skerry.table.files.data_file import WrittenFile
 from skerry.table.owned_files import give_up
 from skerry.table.rows.spill_file import SpillFile
+from skerry.table.statistics.row_sample_layout import encode_row_sample
 from skerry.table.statistics.sketching import BatchSketcher
 
 if TYPE_CHECKING:
@@ -301,7 +302,7 @@ class _OpenFile:
         self._layout = layout
         self._partition = partition
         self._location = join(layout.partition_folder(partition), f"{uuid.uuid4()}.{layout.encoding.suffix}")
-        self._sketcher = BatchSketcher(layout.schema, layout.sketched)
+        self._sketcher = BatchSketcher(layout.schema, layout.sketched, samples_rows=True)
         self._writer = FileWriter(layout.encoding, layout.storage, self._location, layout.file_schema)
         self._keys: KeyCollector | None = None
         if layout.hashed:
@@ -319,8 +320,8 @@ class _OpenFile:
         rows = pa.Table.from_batches(batches, self._layout.file_schema)
         if rows.num_rows < _FEW_ROWS * len(batches):
             rows = rows.combine_chunks()
-        self._sketcher.update_once(rows.to_batches())
         rows = self._layout.sort(rows)
+        self._sketcher.update_once(rows.to_batches())
         if self._keys is not None:
             self._keys.add(rows)
         self._writer.write(rows)
@@ -338,7 +339,8 @@ class _OpenFile:
         if self._keys is not None:
             self._keys.finish(self._location)
         samples = {field_id: sample.serialize() for field_id, sample in self._sketcher.samples.items()}
-        return WrittenFile(data_file, samples)
+        sampled = self._sketcher.row_sample()
+        return WrittenFile(data_file, samples, None if sampled is None else encode_row_sample(sampled))
 
     def abort(self) -> None:
         """Discard the file."""

@@ -29,6 +29,7 @@ from skerry.table.rows.schema import leaf
 from skerry.table.statistics.column_statistics import SketchPolicy
 from skerry.table.statistics.file_groups import SketchedFile, key_of
 from skerry.table.statistics.group_samples import GroupSamples
+from skerry.table.statistics.row_sample import RowSample
 from skerry.table.statistics.sketching import BatchSketcher
 from skerry.table.statistics.table_sample import TableSample, max_groups
 from skerry.table.summaries import AnalyzeSummary
@@ -165,11 +166,12 @@ def _part(splits: FileSplits, entries: Sequence[ManifestEntry], *, has_keys: boo
 
 def _sketch(state: PaimonState, columns: set[int], part: _Part) -> list[SketchedFile]:
     """The samples of a part: its first file holds those of all rows, the others have none."""
-    sketcher, rows = BatchSketcher(state.arrow_schema, columns), 0
+    sketcher, rows = BatchSketcher(state.arrow_schema, columns, samples_rows=True, is_whole=False), 0
     for batch in SplitReader(state, state.arrow_schema).batches([part.split]):
         sketcher.update(batch)
         rows += batch.num_rows
     nothing = {field_id: Sample() for field_id in columns}
+    sampled = sketcher.row_sample()
     has_keys = bool(state.schema.primary_keys)
     return [
         SketchedFile(
@@ -178,6 +180,7 @@ def _sketch(state: PaimonState, columns: set[int], part: _Part) -> list[Sketched
             0 if number else rows,
             nothing if number else sketcher.samples,
             0 if has_keys else delete_key(entry.file.file_name, deleted),
+            None if sampled is None else RowSample() if number else sampled,
         )
         for number, (entry, deleted) in enumerate(zip(part.entries, part.deleted, strict=True))
     ]

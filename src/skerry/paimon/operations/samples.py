@@ -17,6 +17,7 @@ from skerry.paimon.writing.data_files import WrittenDataFile
 from skerry.paimon.writing.layout import WriteLayout
 from skerry.table.statistics.file_groups import SketchedFile, key_of
 from skerry.table.statistics.group_samples import GroupSamples
+from skerry.table.statistics.row_sample_layout import decode_row_sample
 from skerry.table.statistics.table_sample import SampleChange
 from skerry.theta import Sample
 
@@ -37,6 +38,7 @@ def sketched(file: WrittenDataFile, *, has_keys: bool) -> SketchedFile:
         partition_key(bucket.partition, bucket.number, has_keys=has_keys),
         meta.row_count - (meta.delete_row_count or 0),
         samples,
+        rows=None if file.rows is None else decode_row_sample(file.rows),
     )
 
 
@@ -124,7 +126,7 @@ def _without_rows(layout: WriteLayout, files: Sequence[WrittenDataFile]) -> tupl
     """Files whose rows are those of others; of columns that they lack they have no values."""
     nothing = dict.fromkeys(layout.sketched, Sample())
     found = (sketched(file, has_keys=False) for file in files)
-    return tuple(replace(file, row_count=0, samples={**nothing, **file.samples}) for file in found)
+    return tuple(replace(file, row_count=0, samples={**nothing, **file.samples}, rows=None) for file in found)
 
 
 def _bucket(file: WrittenDataFile) -> str:

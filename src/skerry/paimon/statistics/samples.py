@@ -10,7 +10,7 @@ Spec: docs/formats/samples.md § 1; Paimon spec, Snapshot (properties); Puffin s
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import xxhash
@@ -30,6 +30,7 @@ from skerry.table.owned_files import OwnedFiles
 from skerry.table.rows.schema import leaves
 from skerry.table.statistics.file_groups import key_of
 from skerry.table.statistics.group_samples_layout import decode_group_samples, encode_group_samples
+from skerry.table.statistics.puffin_regions import add_rows, read_rows
 from skerry.table.statistics.table_sample import TableSample
 from skerry.theta import ThetaSketch
 
@@ -108,6 +109,7 @@ def write_published(
     numbers = (offset, length, snapshot.id, state.schema.id, sample.missing_files)
     writer.properties |= {f"{_PREFIX}{key}": str(value) for key, value in zip(_NUMBERS, numbers, strict=True)}
     writer.properties[_CHECKSUM] = xxhash.xxh3_64_hexdigest(data)
+    add_rows(writer, sample.groups.rows, state.properties)
     location = join(state.location, FOLDER, name)
     files.add(location)
     writer.write(location, storage=state.storage)
@@ -130,7 +132,7 @@ def read_published(state: PaimonState, snapshot: Snapshot) -> PublishedStatistic
         data = reader.read_range(offset, length)
         if snapshot_id != snapshot.id or xxhash.xxh3_64_hexdigest(data) != reader.properties.get(_CHECKSUM):
             return None
-        groups = decode_group_samples(data, location=location)
+        groups = replace(decode_group_samples(data, location=location), rows=read_rows(reader))
         blobs = [blob for blob in reader.blobs if blob.type == THETA_BLOB and len(blob.fields) == 1]
         sketches = {
             blob.fields[0]: ThetaSketch.deserialize(found)

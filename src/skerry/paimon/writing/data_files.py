@@ -25,6 +25,7 @@ from skerry.storage import join
 from skerry.table.files.file_output import FileOutput
 from skerry.table.owned_files import give_up
 from skerry.table.rows.schema import leaves
+from skerry.table.statistics.row_sample_layout import encode_row_sample
 from skerry.table.statistics.sketching import BatchSketcher
 
 __all__ = ["BucketFiles", "BucketLocation", "WrittenDataFile", "is_retract", "local_millis"]
@@ -65,6 +66,7 @@ class WrittenDataFile:
         locations: Its location, and those of the files that belong to it.
         samples: Serialised `skerry.theta.Sample` (bottom-k sketch) of the rows that are not deletes, by field id.
         is_changelog: Whether it holds changes instead of rows of the table.
+        rows: Some of the rows that are not deletes, as `skerry.table.statistics.row_sample_layout` encodes them.
     """
 
     bucket: BucketLocation
@@ -72,6 +74,7 @@ class WrittenDataFile:
     locations: tuple[str, ...]
     samples: dict[int, bytes] = field(default_factory=dict)
     is_changelog: bool = False
+    rows: bytes | None = None
 
     @property
     def location(self) -> str:
@@ -275,7 +278,9 @@ class _OpenFile:
         names = [field.name for field in layout.value_fields]
         self._schema = pa.schema([schema.arrow_schema.field(name) for name in names])
         sketched = layout.sketched & {leaf.field_id for leaf in leaves(self._schema)}
-        self._sketcher = BatchSketcher(self._schema, sketched if sketches else frozenset())
+        self._sketcher = BatchSketcher(
+            self._schema, sketched if sketches else frozenset(), samples_rows=True, is_whole=False
+        )
         self._index = FileIndexWriter(layout)
 
     @property
@@ -337,8 +342,16 @@ class _OpenFile:
             write_cols=self._layout.columns,
         )
         samples = {field_id: sample.serialize() for field_id, sample in self._sketcher.samples.items()}
+        sampled = self._sketcher.row_sample()
         beside = tuple(join(bucket.folder, name) for name in extra_files)
-        return WrittenDataFile(bucket, meta, (self._location, *beside), samples, is_changelog)
+        return WrittenDataFile(
+            bucket,
+            meta,
+            (self._location, *beside),
+            samples,
+            is_changelog,
+            None if sampled is None else encode_row_sample(sampled),
+        )
 
     def abort(self) -> None:
         self._writer.abort()

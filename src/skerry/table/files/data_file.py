@@ -99,7 +99,9 @@ class WrittenFile:
     Args:
         data_file: The file and its metrics.
         samples: Serialised `skerry.theta.Sample` by field id.
+        rows: Some of its rows, as `skerry.table.statistics.row_sample_layout` encodes them; None if none were sampled.
     """
 
     data_file: DataFile
     samples: dict[int, bytes] = field(default_factory=dict)
+    rows: bytes | None = None

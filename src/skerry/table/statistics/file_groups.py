@@ -5,12 +5,13 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 import xxhash
 
+from skerry.table.statistics.row_sample import RowSample
 from skerry.theta import Sample
 
 __all__ = ["FileGroup", "SketchedFile", "ThinnedGroup", "deletes_key", "key_of"]
@@ -39,6 +40,7 @@ class SketchedFile:
         row_count: Its live rows.
         samples: By field id, samples of the live rows.
         deletes: Key of the deletes that were applied to it, 0 for none: see `deletes_key`.
+        rows: Some of its live rows; None if none were sampled.
     """
 
     location: str
@@ -46,6 +48,7 @@ class SketchedFile:
     row_count: int
     samples: Mapping[int, Sample]
     deletes: int = 0
+    rows: RowSample | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +86,11 @@ class ThinnedGroup:
         deletes: The key of the deletes that now apply to those files that lost rows.
         row_count: The remaining rows.
         gone: By field id, uint64[n], the hashes of the column's sample that no remaining row has.
+        positions: By key of the file, int64[n], the positions of the rows that are gone, ascending.
     """
 
     before: Mapping[int, int]
     deletes: Mapping[int, int]
     row_count: int
     gone: Mapping[int, npt.NDArray[np.uint64]]
+    positions: Mapping[int, npt.NDArray[np.int64]] = field(default_factory=dict)

@@ -21,6 +21,7 @@ import numpy as np
 
 from skerry.table.statistics.column_sample import ColumnSample
 from skerry.table.statistics.file_groups import FileGroup, SketchedFile, ThinnedGroup, key_of
+from skerry.table.statistics.row_sample import RowSample, united
 from skerry.theta import ThetaSketch
 from skerry.theta.layout import CompactSketch
 from skerry.theta.setops import smallest, union
@@ -38,10 +39,12 @@ class GroupSamples:
     Args:
         groups: The groups; together they are all files that were sampled.
         columns: By field id, the columns that were sampled in every group.
+        rows: Some of the rows; None if there are files, and none of them was sampled.
     """
 
     groups: tuple[FileGroup, ...] = ()
     columns: Mapping[int, ColumnSample] = field(default_factory=dict)
+    rows: RowSample | None = field(default_factory=RowSample)
 
     @property
     def files(self) -> dict[int, int]:
@@ -70,7 +73,9 @@ class GroupSamples:
         samples = {
             id_: [union(file.samples[id_].compact for file in together) for together in pending] for id_ in columns
         }
-        return self._with_groups(groups, samples).bounded(max_groups)
+        is_sampled = any(file.rows is not None for file in files) or (self.groups and self.rows is not None)
+        rows = [_rows_of(file) for file in files] if is_sampled else [None]
+        return self._with_groups(groups, samples, rows).bounded(max_groups)
 
     def with_groups_of(self, other: GroupSamples, *, max_groups: int = MAX_GROUPS) -> GroupSamples:
         """Add the groups of other files; columns that were not sampled in them are dropped."""
@@ -78,13 +83,21 @@ class GroupSamples:
             return self
         rows = range(len(other.groups))
         samples = {id_: [column.group(row) for row in rows] for id_, column in other.columns.items()}
-        return self._with_groups(other.groups, samples).bounded(max_groups)
+        return self._with_groups(other.groups, samples, [other.rows]).bounded(max_groups)
 
-    def _with_groups(self, groups: Sequence[FileGroup], samples: Mapping[int, Sequence[CompactSketch]]) -> GroupSamples:
+    def _with_groups(
+        self,
+        groups: Sequence[FileGroup],
+        samples: Mapping[int, Sequence[CompactSketch]],
+        rows: Sequence[RowSample | None],
+    ) -> GroupSamples:
+        known = [self.rows, *rows] if self.groups else rows
+        every = [part for part in known if part is not None]
         columns = samples.keys() & self.columns.keys() if self.groups else samples.keys()
         return GroupSamples(
             (*self.groups, *groups),
             {id_: self.columns.get(id_, ColumnSample.empty(0)).with_groups(samples[id_]) for id_ in columns},
+            united(every) if len(every) == len(known) else None,
         )
 
     def without_files(self, locations: Collection[str]) -> GroupSamples:
@@ -107,7 +120,13 @@ class GroupSamples:
             if left:
                 groups.append(group if len(left) == len(group.files) else replace(group, files=left, exact=False))
                 rows.append(row)
-        return GroupSamples(tuple(groups), self.columns if len(rows) == len(self.groups) else self._members_of(rows))
+        columns = self.columns if len(rows) == len(self.groups) else self._members_of(rows)
+        return GroupSamples(tuple(groups), columns, self._rows_of_files(is_kept, groups))
+
+    def _rows_of_files(self, is_kept: Callable[[int], bool], groups: Sequence[FileGroup]) -> RowSample | None:
+        if not groups:
+            return RowSample()
+        return None if self.rows is None else self.rows.only_files(is_kept)
 
     def only_groups_within(self, locations: Collection[str]) -> GroupSamples:
         """Keep only the groups whose files are all among some."""
@@ -118,7 +137,9 @@ class GroupSamples:
         """Keep only some of the groups."""
         if len(rows) == len(self.groups):
             return self
-        return GroupSamples(tuple(self.groups[row] for row in rows), self._members_of(rows))
+        groups = tuple(self.groups[row] for row in rows)
+        kept = {location for group in groups for location in group.files}
+        return GroupSamples(groups, self._members_of(rows), self._rows_of_files(kept.__contains__, groups))
 
     def _members_of(self, rows: Sequence[int]) -> dict[int, ColumnSample]:
         return {id_: column.with_rows(column.members[list(rows)]) for id_, column in self.columns.items()}
@@ -131,11 +152,16 @@ class GroupSamples:
             same_rows: Whether these deletes only replace others that deleted the same rows, so that no group changes.
         """
         groups = []
+        all_changed: set[int] = set()
         for group in self.groups:
             changed = {file: now[file] for file, known in group.files.items() if now.get(file, known) != known}
             exact = group.exact and (same_rows or not changed)
             groups.append(replace(group, files={**group.files, **changed}, exact=exact) if changed else group)
-        return GroupSamples(tuple(groups), self.columns)
+            all_changed |= changed.keys()
+        return GroupSamples(tuple(groups), self.columns, self._rows_blurred(() if same_rows else all_changed))
+
+    def _rows_blurred(self, files: Collection[int]) -> RowSample | None:
+        return None if self.rows is None else self.rows.with_blurred(files)
 
     def with_thinned(self, thinned: Iterable[ThinnedGroup]) -> GroupSamples:
         """Remove the hashes of deleted rows; the groups stay exact.
@@ -143,14 +169,15 @@ class GroupSamples:
         Only exact groups with exactly these files and deletes are thinned, and only if all of
         their columns were searched.
         """
-        groups, columns = list(self.groups), dict(self.columns)
+        groups, columns, left = list(self.groups), dict(self.columns), self.rows
         for thin in thinned:
             for row, group in enumerate(groups):
                 if group.exact and group.files == thin.before and columns.keys() <= thin.gone.keys():
                     files = {**group.files, **thin.deletes}
                     groups[row] = replace(group, files=files, row_count=thin.row_count)
                     columns = {id_: column.without(row, thin.gone[id_]) for id_, column in columns.items()}
-        return GroupSamples(tuple(groups), columns)
+                    left = None if left is None else left.without_rows(thin.positions)
+        return GroupSamples(tuple(groups), columns, left)
 
     def with_rows_gone(self, partition: str | None, deletes: int) -> GroupSamples:
         """Record that unknown rows may have been deleted: groups are no longer exact.
@@ -160,14 +187,16 @@ class GroupSamples:
             deletes: Key of the deletes.
         """
         place = None if partition is None else key_of(partition)
+        touched = {row for row, group in enumerate(self.groups) if place is None or place in group.partitions}
         return GroupSamples(
             tuple(
                 replace(group, files={file: known ^ deletes for file, known in group.files.items()}, exact=False)
-                if place is None or place in group.partitions
+                if row in touched
                 else group
-                for group in self.groups
+                for row, group in enumerate(self.groups)
             ),
             self.columns,
+            self._rows_blurred({file for row in touched for file in self.groups[row].files}),
         )
 
     def with_resketched(self, files: Sequence[SketchedFile], *, max_groups: int = MAX_GROUPS) -> GroupSamples:
@@ -218,7 +247,8 @@ class GroupSamples:
             else group
             for number, group in enumerate(merged.groups)
         ]
-        return GroupSamples(tuple(groups), merged.columns).without_files(removed).bounded(max_groups)
+        left = GroupSamples(tuple(groups), merged.columns, merged._rows_of_files(lambda key: key not in gone, groups))  # noqa: SLF001
+        return left.without_files(removed).bounded(max_groups)
 
     def with_column(self, field_id: int, samples: Sequence[CompactSketch]) -> GroupSamples:
         """Add or replace a column.
@@ -228,11 +258,12 @@ class GroupSamples:
             samples: Its samples, group by group.
         """
         column = ColumnSample.empty(0).with_groups(samples) if samples else ColumnSample.empty(0)
-        return GroupSamples(self.groups, {**self.columns, field_id: column})
+        return GroupSamples(self.groups, {**self.columns, field_id: column}, self.rows)
 
     def with_columns(self, field_ids: Collection[int]) -> GroupSamples:
         """Keep only some columns."""
-        return GroupSamples(self.groups, {id_: self.columns[id_] for id_ in field_ids if id_ in self.columns})
+        columns = {id_: self.columns[id_] for id_ in field_ids if id_ in self.columns}
+        return GroupSamples(self.groups, columns, None if self.rows is None else self.rows.with_columns(columns))
 
     def bounded(self, max_groups: int) -> GroupSamples:
         """Merge groups until there are at most a number of them."""
@@ -247,7 +278,7 @@ class GroupSamples:
             id_: column.with_rows(np.stack([np.bitwise_or.reduce(column.members[rows], axis=0) for rows in parts]))
             for id_, column in self.columns.items()
         }
-        return GroupSamples(groups, columns)
+        return GroupSamples(groups, columns, self.rows)
 
     def rows_of(self, files: Collection[int]) -> list[int]:
         """Rows of the groups that contain some files, by the keys of their locations."""
@@ -271,6 +302,11 @@ class GroupSamples:
         column = self.columns[field_id]
         found = column.union() if rows is None else column.union(list(rows))
         return ThetaSketch.from_compact(smallest(found, PUBLISHED_HASHES))
+
+
+def _rows_of(file: SketchedFile) -> RowSample:
+    key = key_of(file.location)
+    return RowSample(blurred=frozenset((key,))) if file.rows is None else file.rows.of_file(key)
 
 
 def _by_partition(files: Sequence[SketchedFile]) -> list[list[SketchedFile]]:

@@ -12,6 +12,7 @@ from skerry.table.properties import check_flag
 from skerry.table.rows.schema import nearest
 from skerry.table.statistics.column_statistics import SketchPolicy
 from skerry.table.statistics.group_sketches import group_sketch_bytes
+from skerry.table.statistics.puffin_regions import ROW_SAMPLE_PROPERTY, keeps_rows
 from skerry.table.statistics.table_sample import max_groups
 
 __all__ = ["COMPLETE_PROPERTY", "check_statistics_properties"]
@@ -30,6 +31,7 @@ _KNOWN: Final = (
     "skerry.statistics.max-groups",
     "skerry.statistics.partition-sketch-bytes",
     "skerry.statistics.row-deletes",
+    ROW_SAMPLE_PROPERTY,
 )
 _OURS: Final = ("skerry.read.", "skerry.statistics.")
 
@@ -49,5 +51,6 @@ def check_statistics_properties(properties: Mapping[str, str], schema: pa.Schema
             warnings.warn(f"nothing obeys the table property {name!r}{nearest(name, _KNOWN)}", stacklevel=2)
     SketchPolicy.from_properties(properties).check(schema)
     check_flag(properties, COMPLETE_PROPERTY)
+    keeps_rows(properties)
     max_groups(properties)
     group_sketch_bytes(properties)

@@ -40,6 +40,8 @@ from skerry.table.statistics.page_hashing import (
     hash_pages,
     plan_hashing,
 )
+from skerry.table.statistics.row_sample import RowSample
+from skerry.table.statistics.row_sampling import RowSampler
 from skerry.theta import Sample
 
 if TYPE_CHECKING:
@@ -400,12 +402,16 @@ class BatchSketcher:
     Args:
         schema: The table's schema with field ids.
         field_ids: The primitive columns to sketch, also inside structs.
+        samples_rows: Whether rows are sampled too.
+        is_whole: Whether rows come in the order of the file, all of them.
 
     Raises:
         SchemaError: A field id is not in the schema.
     """
 
-    def __init__(self, schema: pa.Schema, field_ids: Collection[int]) -> None:
+    def __init__(
+        self, schema: pa.Schema, field_ids: Collection[int], *, samples_rows: bool = False, is_whole: bool = True
+    ) -> None:
         self.samples: dict[int, Sample] = {}
         self.nan_value_counts: dict[int, int] = {}
         self._schema = schema
@@ -415,6 +421,12 @@ class BatchSketcher:
                 self.samples[leaf.field_id] = Sample()
             if pa.types.is_floating(leaf.type):
                 self.nan_value_counts[leaf.field_id] = 0
+        sampled = [leaf for leaf in self._leaves if leaf.field_id in field_ids]
+        self._rows = RowSampler(sampled, has_positions=is_whole) if samples_rows and sampled else None
+
+    def row_sample(self) -> RowSample | None:
+        """Some of the rows; None if none were to be sampled."""
+        return None if self._rows is None else self._rows.finish()
 
     def update(self, rows: pa.RecordBatch) -> None:
         """Add rows.
@@ -427,6 +439,8 @@ class BatchSketcher:
         """
         for leaf in self._leaves:
             self._update_column(leaf, rows)
+        if self._rows is not None:
+            self._rows.update(rows)
 
     def update_once(self, batches: Sequence[pa.RecordBatch]) -> None:
         """Add all rows that come for now, column by column.
@@ -445,6 +459,9 @@ class BatchSketcher:
                 self._update_column(leaf, rows)
             if leaf.field_id in self.samples:
                 self.samples[leaf.field_id].release()
+        if self._rows is not None:
+            for rows in batches:
+                self._rows.update(rows)
 
     def _update_column(self, leaf: Leaf, rows: pa.RecordBatch) -> None:
         array = _descend(rows, leaf.path)

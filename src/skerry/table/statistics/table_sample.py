@@ -17,6 +17,8 @@ from skerry.table.properties import whole_number
 from skerry.table.statistics.file_groups import SketchedFile, ThinnedGroup, key_of
 from skerry.table.statistics.group_samples import MAX_GROUPS, GroupSamples
 from skerry.table.statistics.group_sketches import GroupSketches
+from skerry.table.statistics.row_sample import RowSample
+from skerry.table.statistics.row_sample_layout import decode_row_sample
 from skerry.theta import Sample
 
 __all__ = [
@@ -154,7 +156,11 @@ def sketched_files(written: Iterable[WrittenFile]) -> tuple[tuple[SketchedFile, 
     """The samples of new files, and the number of files without samples."""
     files = tuple(written)
     sampled = tuple(
-        sketched_file(file.data_file, {field_id: Sample.deserialize(data) for field_id, data in file.samples.items()})
+        sketched_file(
+            file.data_file,
+            {field_id: Sample.deserialize(data) for field_id, data in file.samples.items()},
+            rows=None if file.rows is None else decode_row_sample(file.rows),
+        )
         for file in files
         if file.samples
     )
@@ -162,7 +168,12 @@ def sketched_files(written: Iterable[WrittenFile]) -> tuple[tuple[SketchedFile, 
 
 
 def sketched_file(
-    file: DataFile, samples: Mapping[int, Sample], *, row_count: int | None = None, deletes: int = 0
+    file: DataFile,
+    samples: Mapping[int, Sample],
+    *,
+    row_count: int | None = None,
+    deletes: int = 0,
+    rows: RowSample | None = None,
 ) -> SketchedFile:
     """A data file with its samples.
 
@@ -171,6 +182,7 @@ def sketched_file(
         samples: Samples by field id.
         row_count: Live rows, if not all are.
         deletes: Key of the deletes that were applied.
+        rows: Some of its live rows.
     """
     return SketchedFile(
         file.location,
@@ -178,4 +190,5 @@ def sketched_file(
         file.record_count if row_count is None else row_count,
         samples,
         deletes,
+        rows,
     )
