@@ -33,10 +33,16 @@ class PyPaimon:
         )
 
     def read(
-        self, path: str | Path, *, branch: str | None = None, options: Mapping[str, str] | None = None
+        self,
+        path: str | Path,
+        *,
+        branch: str | None = None,
+        options: Mapping[str, str] | None = None,
+        equal: Mapping[str, Any] | None = None,
     ) -> pa.Table:
         out = self._folder / "rows.arrow"
-        self._call(do="read", path=str(path), out=str(out), branch=branch, options=dict(options or {}))
+        how = {"branch": branch, "options": dict(options or {}), "equal": dict(equal or {})}
+        self._call(do="read", path=str(path), out=str(out), **how)
         with pa.ipc.open_file(out.read_bytes()) as reader:
             return reader.read_all()
 
@@ -46,6 +52,10 @@ class PyPaimon:
             writer.write_table(rows)
         how = {} if overwrite is None else {"overwrite": dict(overwrite)}
         self._call(do="write", path=str(path), data=str(data), **how)
+
+    def index(self, path: str | Path, column: str) -> None:
+        """Build a b-tree global index for the rows that have none."""
+        self._call(do="index", path=str(path), column=column)
 
     def catalog(self, options: Mapping[str, str], *commands: Sequence[Any]) -> list[Any]:
         """What a catalog answers to commands such as `("tables", "ns")`; rows as lists."""
@@ -100,7 +110,7 @@ class JavaPaimon:
         options: Mapping[str, str] | None = None,
         equal: Mapping[str, Any] | None = None,
     ) -> list[list[Any]]:
-        """The rows, or those with some values; a row that a reader gives as deleted is none, and an error."""
+        """The rows, or those with some values, None for nulls; a row that a reader gives as deleted is an error."""
         wanted = {name: java_value(value) for name, value in (equal or {}).items()}
         text = self._java.read(str(path), branch, json.dumps(dict(options or {})), json.dumps(wanted))
         lines = text.splitlines()
@@ -145,6 +155,10 @@ class JavaPaimon:
             if command[0] == "read":
                 found[number] = [json.loads(line)[1:] for line in found[number].splitlines()]
         return found
+
+    def index(self, path: str | Path, column: str) -> None:
+        """Build a b-tree global index for the rows that have none."""
+        self._java.index(str(path), column)
 
     def join(self, path: str | Path) -> None:
         """Compact all files of each partition of an append table into one."""

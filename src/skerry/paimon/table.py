@@ -440,7 +440,7 @@ class PaimonTable(IndexedPaimonTable):
     def _rewrite_file_indexes(
         self, where: Condition | None, full: bool, dry_run: bool, options: WriteOptions
     ) -> FileIndexSummary:
-        from skerry.paimon.jobs.rewrite_file_indexes import rewrite_file_indexes
+        from skerry.paimon.jobs.indexes.rewrite_file_indexes import rewrite_file_indexes
 
         request = self._request(options)
         done = rewrite_file_indexes(request, self._partitions(where, options.ref), full=full, dry_run=dry_run)

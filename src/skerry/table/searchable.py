@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from skerry.arguments import check_list, check_whole_number
-from skerry.errors import NotFoundError
+from skerry.errors import NotFoundError, SchemaError, UnsupportedError
 from skerry.table.arguments import SearchOptions
 from skerry.table.movable import MovableTable
 from skerry.table.rows.schema import nearest
@@ -37,15 +37,18 @@ class SearchableTable(MovableTable):
     ) -> IndexSummary:
         """Index columns: set the table properties that ask for it, and index the data files that there are.
 
-        Every commit that adds files indexes them. Results never depend on an index: see docs/indexes.md.
+        Every commit that adds files indexes them, but for `btree`, which is left to `index`. Results never depend on an
+        index: see docs/indexes.md.
 
         Example:
             table.create_index(["trace_id"])  # scan(where="trace_id = '4bf9'") now opens the files that have it
             table.create_index(["message"], kind="text", tokenizer="unicode-log")
 
         Args:
-            columns: Top-level columns: strings, binaries, integers and booleans for `hash`, strings for `text`.
-            kind: `hash` finds rows by value, `text` by words.
+            columns: Top-level columns: strings, binaries, integers and booleans for `hash`, strings for `text`; for
+                `btree`: strings, integers, days, timestamps of at most 6 and decimals of at most 18 digits.
+            kind: `hash` finds rows by value, `text` by words. `btree` is the global index of Paimon's own format, by
+                values and ranges, in tables with `data-evolution.enabled`.
             tokenizer: What a word is: `unicode-word` (by default), `unicode-log` or `trivial`; only for `text`.
             executor: Where to read the data files; threads of this process by default.
             progress: True for a bar, or a callable that gets `JobProgress` records.
@@ -56,8 +59,14 @@ class SearchableTable(MovableTable):
             UnsupportedError: A column cannot be indexed so, or nothing can be written to the table.
         """
         check_list("columns", columns)
-        from skerry.table.indexes.definitions import IndexDefinition
+        from skerry.table.indexes.definitions import GLOBAL_KIND, IndexDefinition
 
+        if kind == GLOBAL_KIND:
+            if tokenizer is not None:
+                raise SchemaError("a btree index has no tokenizer")
+            self.storage.check_writable(self.location)
+            with progress_callback(progress, "index", self.location) as callback:
+                return self._create_global_index(tuple(columns), executor, callback)
         value = kind if tokenizer is None else f"{kind}:{tokenizer}"
         wanted = [IndexDefinition.parse(column, value) for column in columns]
         for definition in wanted:
@@ -79,11 +88,14 @@ class SearchableTable(MovableTable):
         from skerry.table.indexes.definitions import index_definitions
 
         known = {definition.column: definition.property for definition in index_definitions(self.properties)}
+        in_format = set(self._globally_indexed()) if columns else set()
         for column in columns:
-            if column not in known:
-                raise NotFoundError(f"column {column!r} has no index{nearest(column, known)}")
-        if columns:
-            self.remove_properties(*(known[column] for column in columns))
+            if column not in known and column not in in_format:
+                raise NotFoundError(f"column {column!r} has no index{nearest(column, {*known, *in_format})}")
+        if found := [known[column] for column in columns if column in known]:
+            self.remove_properties(*found)
+        if found := [column for column in columns if column in in_format]:
+            self._drop_global_index(found)
 
     def indexes(self) -> list[TableIndex]:
         """The table's indexes, and how many data files of the current snapshot have them."""
@@ -94,7 +106,8 @@ class SearchableTable(MovableTable):
     def index(self, *, executor: Executor | None = None, progress: Progress = None) -> IndexSummary:
         """Build the indexes that data files lack, those of other writers too, and publish them at once.
 
-        Only Parquet files are indexed. An Iceberg table gets new metadata, a Paimon table no new snapshot.
+        Only Parquet files are indexed. An Iceberg table gets new metadata, a Paimon table no new snapshot, but for
+        `btree` indexes.
 
         Args:
             executor: Where to read the data files; threads of this process by default.
@@ -174,6 +187,18 @@ class SearchableTable(MovableTable):
         check_whole_number("limit", limit, 0)
         check_list("columns", columns)
         return self._search(SearchOptions(column, query, columns, where, limit, snapshot, threads))
+
+    def _create_global_index(
+        self, columns: tuple[str, ...], executor: Executor | None, progress: ProgressCallback | None
+    ) -> IndexSummary:
+        raise UnsupportedError("btree indexes are of Paimon tables only", location=self.location)
+
+    def _globally_indexed(self) -> Sequence[str]:
+        """The columns that have an index of the table's format."""
+        return ()
+
+    def _drop_global_index(self, columns: Sequence[str]) -> None:
+        raise AssertionError(columns)
 
     @abstractmethod
     def _index(self, executor: Executor | None, progress: ProgressCallback | None) -> IndexSummary: ...

@@ -98,8 +98,8 @@ class TableIndex(Record):
 
     Args:
         column: The indexed column.
-        kind: `hash` or `text`.
-        tokenizer: What a word is; None for `hash`.
+        kind: `hash`, `text` or `btree`.
+        tokenizer: What a word is; None for others than `text`.
         files: Data files of the current snapshot.
         indexed_files: Those of them that have the index. The others are read as without it.
         size_bytes: The size of the indexes of these files; one file may hold indexes of several columns.

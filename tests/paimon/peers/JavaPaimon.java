@@ -36,6 +36,7 @@ import org.apache.paimon.data.variant.GenericVariant;
 import org.apache.paimon.data.variant.Variant;
 import org.apache.paimon.disk.IOManager;
 import org.apache.paimon.fs.local.LocalFileIO;
+import org.apache.paimon.globalindex.btree.BTreeGlobalIndexBuilder;
 import org.apache.paimon.index.HashBucketAssigner;
 import org.apache.paimon.manifest.ManifestEntry;
 import org.apache.paimon.operation.BaseAppendFileStoreWrite;
@@ -56,6 +57,7 @@ import org.apache.paimon.table.Table;
 import org.apache.paimon.table.sink.RowKeyExtractor;
 import org.apache.paimon.table.sink.TableCommitImpl;
 import org.apache.paimon.table.sink.TableWriteImpl;
+import org.apache.paimon.table.source.DataSplit;
 import org.apache.paimon.table.source.ReadBuilder;
 import org.apache.paimon.table.source.Split;
 import org.apache.paimon.table.source.StreamDataTableScan;
@@ -69,6 +71,7 @@ import org.apache.paimon.types.MultisetType;
 import org.apache.paimon.types.DataTypes;
 import org.apache.paimon.types.RowKind;
 import org.apache.paimon.types.RowType;
+import org.apache.paimon.utils.Pair;
 
 public class JavaPaimon {
     private final ObjectMapper json = new ObjectMapper();
@@ -106,7 +109,8 @@ public class JavaPaimon {
             Map.Entry entry = (Map.Entry) wanted.next();
             int index = table.rowType().getFieldIndex((String) entry.getKey());
             Object literal = in((JsonNode) entry.getValue(), table.rowType().getTypeAt(index));
-            builder.withFilter(new PredicateBuilder(table.rowType()).equal(index, literal));
+            PredicateBuilder made = new PredicateBuilder(table.rowType());
+            builder.withFilter(literal == null ? made.isNull(index) : made.equal(index, literal));
         }
         StringBuilder lines = new StringBuilder();
         rows(builder.newRead().withIOManager(IOManager.create(folder)).executeFilter(), builder.newScan().plan().splits(), table.rowType(), lines, null);
@@ -292,6 +296,20 @@ public class JavaPaimon {
         commit.commit(9223372036854775807L, messages);
         commit.close();
         write.close();
+    }
+
+    /** Build the b-tree global index of a column for the rows that have none. */
+    public void index(String path, String column) throws Exception {
+        FileStoreTable table = table(path, null, "{}");
+        BTreeGlobalIndexBuilder builder = new BTreeGlobalIndexBuilder(table).withIndexField(column);
+        java.util.Optional found = builder.incrementalScan();
+        if (!found.isPresent()) return;
+        List splits = BTreeGlobalIndexBuilder.splitByContiguousRowRange((List) ((Pair) found.get()).getValue());
+        List messages = new ArrayList();
+        for (int i = 0; i < splits.size(); i++) messages.addAll(builder.build((DataSplit) splits.get(i), IOManager.create(folder)));
+        TableCommitImpl commit = table.newCommit("indexer");
+        commit.commit(System.nanoTime(), messages);
+        commit.close();
     }
 
     /** The statistics of the newest snapshot as JSON; null if there are none. */

@@ -7,6 +7,7 @@ import traceback
 import pyarrow as pa
 from pypaimon import CatalogFactory, Schema
 from pypaimon.common.identifier import Identifier
+from pypaimon.globalindex.create_global_index import create_global_index
 from pypaimon.schema.schema_change import SchemaChange
 from pypaimon.schema.schema_manager import SchemaManager
 from pypaimon.table.file_store_table import FileStoreTable
@@ -22,6 +23,9 @@ def table_of(path, branch=None, options=None):
 
 def read(command):
     builder = table_of(command["path"], command.get("branch"), command.get("options")).new_read_builder()
+    for column, value in (command.get("equal") or {}).items():
+        made = builder.new_predicate_builder()
+        builder = builder.with_filter(made.is_null(column) if value is None else made.equal(column, value))
     rows = builder.new_read().to_arrow(builder.new_scan().plan().splits())
     with pa.ipc.new_file(command["out"], rows.schema) as writer:
         writer.write_table(rows)
@@ -41,6 +45,10 @@ def write(command):
     writer.close()
     commit.close()
     return {}
+
+
+def index(command):
+    return {"files": create_global_index(table_of(command["path"]), command["column"])}
 
 
 def run_command(catalog, verb, database=None, table=None, *more):
@@ -89,7 +97,7 @@ def run_catalog(command):
             catalog.close()
 
 
-COMMANDS = {"read": read, "write": write, "catalog": run_catalog}
+COMMANDS = {"read": read, "write": write, "catalog": run_catalog, "index": index}
 
 
 def main():

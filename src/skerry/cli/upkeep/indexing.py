@@ -24,7 +24,9 @@ __all__ = ["index", "search"]
 @click.command()
 @table_argument
 @click.option("--columns", "-c", multiple=True, metavar="NAME,NAME", help="Index these columns, too.")
-@click.option("--kind", type=click.Choice(["hash", "text"]), default="hash", help="Find rows by value, or by words.")
+@click.option(
+    "--kind", type=click.Choice(["hash", "text", "btree"]), default="hash", help="By value, words, or ranges."
+)
 @click.option(
     "--tokenizer",
     type=click.Choice(["unicode-word", "unicode-log", "trivial"]),

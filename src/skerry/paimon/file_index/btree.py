@@ -19,34 +19,76 @@ from skerry.compression.zstd import decompress_zstd
 from skerry.errors import FormatError, UnsupportedError
 from skerry.paimon.values.types import AtomicType, TypeRoot
 
-__all__ = ["FOOTER_BYTES", "TYPE", "BTreeIndex", "KeyRange", "can_index"]
+__all__ = [
+    "BLOCK_END",
+    "BLOCK_TRAILER",
+    "FOOTER",
+    "FOOTER_BYTES",
+    "MAGIC",
+    "TYPE",
+    "VERSION",
+    "BTreeIndex",
+    "KeyRange",
+    "can_index",
+    "is_text",
+    "number_form",
+]
 
 TYPE: Final = "btree"
 FOOTER_BYTES: Final = 52
 _RULE: Final = "docs/formats/paimon.md § 12.8"
-_FOOTER: Final = struct.Struct("<QIQQIQIII")
-_MAGIC: Final = 0x50425449
-_VERSION: Final = 1
-_TRAILER: Final = struct.Struct("<BI")
-_END: Final = struct.Struct("<IB")
+FOOTER: Final = struct.Struct("<QIQQIQIII")
+"""The end of a file: Bloom filter, index block, nulls, version, magic."""
+MAGIC: Final = 0x50425449
+VERSION: Final = 1
+BLOCK_TRAILER: Final = struct.Struct("<BI")
+"""After a block: compression, checksum."""
+BLOCK_END: Final = struct.Struct("<IB")
+"""The end of a block: bytes of an entry and 0, or number of entries and 1."""
 _ALIGNED: Final = 0
 _NONE, _ZSTD = 0, 1
 _MOST_BYTES: Final = 64 << 20
 _MOST_BLOCKS: Final = 32
 """Conditions that reach more blocks are not looked up."""
 
+_I32, _I64 = struct.Struct("<i"), struct.Struct("<q")
 _NUMBERS: Final = {
     TypeRoot.TINYINT: struct.Struct("<b"),
     TypeRoot.SMALLINT: struct.Struct("<h"),
-    TypeRoot.INT: struct.Struct("<i"),
-    TypeRoot.BIGINT: struct.Struct("<q"),
+    TypeRoot.INT: _I32,
+    TypeRoot.BIGINT: _I64,
+    TypeRoot.DATE: _I32,
+    TypeRoot.DECIMAL: _I64,
+    TypeRoot.TIMESTAMP: _I64,
+    TypeRoot.TIMESTAMP_LTZ: _I64,
 }
 _TEXTS: Final = (TypeRoot.CHAR, TypeRoot.VARCHAR)
+_TIMESTAMPS: Final = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
+_LONG_DECIMAL: Final = 18
+_MILLIS, _MICROS = 3, 6
 
 
 def can_index(type_: AtomicType) -> bool:
-    """Whether keys of a type are understood: integers and strings."""
-    return type_.root in _NUMBERS or type_.root in _TEXTS
+    """Whether keys of a type are understood: integers, short decimals, days, timestamps up to µs, and strings."""
+    if type_.root is TypeRoot.DECIMAL:
+        return type_.precision <= _LONG_DECIMAL
+    if type_.root in _TIMESTAMPS:
+        return type_.precision <= _MICROS
+    return type_.root in _NUMBERS or is_text(type_)
+
+
+def is_text(type_: AtomicType) -> bool:
+    """Whether keys are the bytes of strings."""
+    return type_.root in _TEXTS
+
+
+def number_form(type_: AtomicType) -> tuple[struct.Struct, bool]:
+    """The layout of keys that are numbers, and whether the number is of milliseconds, with nanoseconds after it.
+
+    Args:
+        type_: A type that `can_index` and is not a text.
+    """
+    return _NUMBERS[type_.root], type_.root in _TIMESTAMPS and type_.precision > _MILLIS
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,10 +160,10 @@ class BTreeIndex:
     def _reached(self, ranges: Sequence[KeyRange]) -> Iterator[tuple[int, int]]:
         """The blocks that may have keys of some ranges: each is listed with its greatest key."""
         data = self._fetch(self.size - FOOTER_BYTES, FOOTER_BYTES)
-        *_, offset, length, _, _, version, magic = _FOOTER.unpack(data)
-        if magic != _MAGIC:
+        *_, offset, length, _, _, version, magic = FOOTER.unpack(data)
+        if magic != MAGIC:
             raise self._wrong("is not a b-tree")
-        if version != _VERSION:
+        if version != VERSION:
             raise UnsupportedError(f"version {version} of b-trees is not supported", location=self.location)
         before = None
         for key, value in self._entries(self._block(offset, length)):
@@ -137,8 +179,8 @@ class BTreeIndex:
         return self.fetch(offset, length)
 
     def _block(self, offset: int, length: int) -> bytes:
-        stored = self._fetch(offset, length + _TRAILER.size)
-        data, (compression, crc) = stored[:length], _TRAILER.unpack(stored[length:])
+        stored = self._fetch(offset, length + BLOCK_TRAILER.size)
+        data, (compression, crc) = stored[:length], BLOCK_TRAILER.unpack(stored[length:])
         if zlib.crc32(bytes([compression]), zlib.crc32(data)) != crc:
             raise self._wrong("has a block with a wrong checksum")
         if compression == _NONE:
@@ -156,10 +198,10 @@ class BTreeIndex:
 
     def _entries(self, block: bytes) -> Iterator[tuple[Any, bytes]]:
         """Keys and values of a block."""
-        if len(block) < _END.size:
+        if len(block) < BLOCK_END.size:
             raise self._wrong("has a block without an end")
-        number, kind = _END.unpack(block[-_END.size :])
-        end = len(block) - _END.size - (0 if kind == _ALIGNED else 4 * number)
+        number, kind = BLOCK_END.unpack(block[-BLOCK_END.size :])
+        end = len(block) - BLOCK_END.size - (0 if kind == _ALIGNED else 4 * number)
         if end < 0:
             raise self._wrong(f"has a block of {len(block)} bytes with {number} entries")
         reader = _Reader(block[:end], self.location)
@@ -168,12 +210,14 @@ class BTreeIndex:
             yield key, reader.bytes(reader.number())
 
     def _key(self, data: bytes) -> Any:
-        form = _NUMBERS.get(self.type.root)
-        if form is None:
+        """A key as `skerry.paimon.file_index.keys.as_key` gives it."""
+        if is_text(self.type):
             return data
-        if len(data) != form.size:
+        form, has_nanos = number_form(self.type)
+        if len(data) < form.size or (len(data) > form.size and not has_nanos):
             raise self._wrong(f"has a key of {len(data)} bytes, expected {form.size}")
-        return form.unpack(data)[0]
+        number = form.unpack_from(data)[0]
+        return number * 1000 + _Reader(data[form.size :], self.location).number() // 1000 if has_nanos else number
 
     def _wrong(self, what: str) -> FormatError:
         return FormatError(f"the file {what}", location=self.location, rule=_RULE)

@@ -141,7 +141,7 @@ def change_columns(
             index=index,
             kept=[entry for group in touched for entry in group.entries],
             deletes={name: _more_deletes(splits, groups[name].anchor, len(gone)) for name, gone in deleted.items()},
-            check=functools.partial(_check_base, state, touched, check),
+            check=functools.partial(_check_base, state, touched, names if updates else (), check),
             properties=job.request.properties,
         )
         after = commit_files(job.request, operation)
@@ -263,15 +263,7 @@ def _outdated_indexes(
     Raises:
         UnsupportedError: There are some, and the table's options do not allow to drop them.
     """
-    ids = {state.schema.field(name).id for name in names}
-    partitions = {group.anchor.partition for group in touched}
-    found = tuple(
-        entry
-        for entry in index_entries(state)
-        if entry.global_index is not None
-        and entry.partition in partitions
-        and ids & {entry.global_index.index_field_id, *(entry.global_index.extra_field_ids or ())}
-    )
+    found = _indexes_of(state, touched, names)
     action = state.schema.options.get(_UPDATE_ACTION, "THROW_ERROR").strip().upper()
     if found and action != "DROP_PARTITION_INDEX":
         raise UnsupportedError(
@@ -282,10 +274,27 @@ def _outdated_indexes(
     return found
 
 
+def _indexes_of(state: PaimonState, touched: Sequence[_Group], names: Sequence[str]) -> tuple[IndexManifestEntry, ...]:
+    """The global indexes of columns in the partitions of groups."""
+    ids = {state.schema.field(name).id for name in names}
+    partitions = {group.anchor.partition for group in touched}
+    return tuple(
+        entry
+        for entry in index_entries(state)
+        if entry.global_index is not None
+        and entry.partition in partitions
+        and ids & {entry.global_index.index_field_id, *(entry.global_index.extra_field_ids or ())}
+    )
+
+
 def _check_base(
-    state: PaimonState, touched: Sequence[_Group], check: Callable[[PaimonState], None] | None, base: PaimonState
+    state: PaimonState,
+    touched: Sequence[_Group],
+    names: Sequence[str],
+    check: Callable[[PaimonState], None] | None,
+    base: PaimonState,
 ) -> None:
-    """Refuse a base in which others have written columns of the same rows.
+    """Refuse a base in which others have written columns of the same rows, or indexed those that change.
 
     Raises:
         ConflictError: They have.
@@ -294,6 +303,8 @@ def _check_base(
         check(base)
     if base.snapshot == state.snapshot:
         return
+    if set(_indexes_of(base, touched, names)) - set(_indexes_of(state, touched, names)):
+        raise ConflictError("another writer has indexed the columns that change", location=base.name, retryable=False)
     firsts = {group.first_row_id for group in touched}
     seen = {entry.file.file_name for group in touched for entry in group.entries}
     for entry in live_entries(base):

@@ -323,6 +323,16 @@ class CoreOptions(OptionTexts):
         """Target size in bytes of index files of deletion vectors."""
         return self._size("deletion-vector.index-file.target-size", 2 * _MEBIBYTE)
 
+    @property
+    def btree_block_bytes(self) -> int:
+        """Size in bytes that makes the blocks of a global index end."""
+        return self._size("btree-index.block-size", 64 << 10)
+
+    @property
+    def btree_records_per_range(self) -> int:
+        """Rows for each file of a global index; the last one of a range has a fifth more."""
+        return max(self._int("btree-index.records-per-range", 1_000_000), 1)
+
     # ---- metadata ----
 
     @property

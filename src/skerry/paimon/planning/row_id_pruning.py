@@ -23,7 +23,7 @@ from skerry.paimon.values.byte_spans import Longs
 from skerry.paimon.values.types import AtomicType
 from skerry.table.predicate import Comparison, In, Operator, Predicate
 
-__all__ = ["RowIdPruner"]
+__all__ = ["CoveredRows", "RowIdPruner"]
 
 
 @dataclass(frozen=True)
@@ -137,6 +137,40 @@ def _key_ranges(conjunct: Predicate) -> tuple[int, list[KeyRange]] | None:
     return None
 
 
+class CoveredRows:
+    """The row ids that index files cover.
+
+    Args:
+        entries: The files.
+    """
+
+    def __init__(self, entries: Sequence[IndexManifestEntry]) -> None:
+        merged: list[list[int]] = []
+        for begin, end in sorted(
+            (entry.global_index.row_range_start, entry.global_index.row_range_end + 1)
+            for entry in entries
+            if entry.global_index is not None
+        ):
+            if merged and begin <= merged[-1][1]:
+                merged[-1][1] = max(merged[-1][1], end)
+            else:
+                merged.append([begin, end])
+        self._starts, self._ends = np.array(merged, np.int64).reshape(-1, 2).T
+
+    def hold(self, first: Longs, counts: Longs) -> npt.NDArray[np.bool_]:
+        """bool[n] Whether ranges are covered whole.
+
+        Args:
+            first: int64[n] The first row id of each.
+            counts: int64[n] Rows of each.
+        """
+        if not len(self._starts):
+            return np.full(len(first), False)
+        place = np.searchsorted(self._starts, first, side="right") - 1
+        inside: npt.NDArray[np.bool_] = (place >= 0) & (first + counts <= self._ends[np.maximum(place, 0)])
+        return inside
+
+
 def _reached(
     entries: Sequence[IndexManifestEntry],
     found: Sequence[Longs],
@@ -147,18 +181,4 @@ def _reached(
     rows = union(found)
     low, high = np.searchsorted(rows, first), np.searchsorted(rows, first + counts)
     may: npt.NDArray[np.bool_] = (high > low) | (first < 0)
-    covered = sorted(
-        (entry.global_index.row_range_start, entry.global_index.row_range_end + 1)
-        for entry in entries
-        if entry.global_index is not None
-    )
-    merged: list[list[int]] = []
-    for begin, end in covered:
-        if merged and begin <= merged[-1][1]:
-            merged[-1][1] = max(merged[-1][1], end)
-        else:
-            merged.append([begin, end])
-    starts, ends = np.array(merged, np.int64).reshape(-1, 2).T
-    place = np.searchsorted(starts, first, side="right") - 1
-    inside = (place >= 0) & (first + counts <= ends[np.maximum(place, 0)])
-    return may | ~inside
+    return may | ~CoveredRows(entries).hold(first, counts)

@@ -13,6 +13,7 @@ from skerry.errors import NotFoundError, SchemaError, UnsupportedError
 from skerry.table.rows.schema import nearest
 
 __all__ = [
+    "GLOBAL_KIND",
     "INDEX_PREFIX",
     "PIECES_PROPERTY",
     "IndexDefinition",
@@ -25,6 +26,8 @@ INDEX_PREFIX: Final = "skerry.index."
 """Properties of this prefix and a column's name say how the column is indexed: `hash`, `text`, `text:unicode-log`."""
 PIECES_PROPERTY: Final = "skerry.indexes"
 """Table property: names of the pieces of the index registry, separated by commas; the newest is last."""
+GLOBAL_KIND: Final = "btree"
+"""The kind of an index that is part of a table's format, and that no property asks for."""
 _TOKENIZERS: Final = ("unicode-word", "unicode-log", "trivial")
 
 
