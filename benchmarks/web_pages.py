@@ -1,8 +1,8 @@
 """The pages of a table of 1,000,000 files: seconds until each is there, asked for first and again.
 
-The table is that of `planning.py`, made once in `.cache/`; its data files do not exist, so that pages that read rows
-are left out, and so are statistics, of which it has none. The first request of a process reads the manifests; what it
-has read is remembered.
+The table is that of `planning.py`, made once in `.cache/`; its data files do not exist, and it has no sketches, so that
+statistics are those of manifests. The first request of a process reads the manifests; what it has read is remembered.
+`…/rest` is what follows when a page is there.
 """
 
 from __future__ import annotations
@@ -20,16 +20,27 @@ from pages import Client
 from figures import figure
 from planning import make_table
 
-PAGES = (
+NARROW = {"where": "n0 >= 700 AND n0 < 703"}
+DAY = {"where": "ts >= TIMESTAMP '2024-03-05 00:00:00' AND ts < TIMESTAMP '2024-03-06 00:00:00'"}
+PAGES: tuple[tuple[str, dict[str, object]], ...] = (
     ("/", {}),
+    ("/table", {}),
     ("/files", {}),
+    ("/files/rest", {}),
     ("/files", {"sort": "path", "page": 5000}),
     ("/files", {"partition": "ts_day=2024-01-01/id_bucket=0"}),
     ("/files", {"q": "ff00"}),
     ("/history", {}),
-    ("/plan", {"where": "ts >= TIMESTAMP '2024-03-05 00:00:00' AND ts < TIMESTAMP '2024-03-06 00:00:00'"}),
-    ("/plan", {"where": "n0 >= 700 AND n0 < 703"}),
-    ("/plan", {"where": "n0 >= 0"}),
+    ("/streams", {}),
+    ("/plan", DAY),
+    ("/plan/rest", DAY),
+    ("/plan", NARROW),
+    ("/plan/rest", NARROW),
+    ("/plan/rest", {"where": "n0 >= 0"}),
+    ("/statistics", {}),
+    ("/statistics/rest", {}),
+    ("/statistics", {"column": "n0"}),
+    ("/health", {}),
 )
 
 

@@ -65,3 +65,21 @@ def test_dark_is_dark(browser):
     assert min(browser.evaluate(colour)) > 200
     browser.dark()
     assert max(browser.evaluate(colour)) < 60
+
+
+def test_what_follows_comes_by_itself(browser, served, source, monkeypatch):
+    monkeypatch.setattr("skerry.web.later._MANY_FILES", 0)
+    source._remembered.clear()
+    browser.open(f"{served.split('/?')[0]}/statistics?t=shop.orders")
+    browser.wait("!document.querySelector('[data-load]')")
+    assert browser.evaluate("[...document.querySelectorAll('tbody tr')].length") == 3
+    assert not browser.evaluate("document.querySelector('.waiting')")
+
+
+def test_a_part_that_does_not_come_says_so(browser):
+    browser.wait("!document.querySelector('[data-load]')")
+    browser.evaluate(
+        "(() => { const place = document.querySelector('td'); place.dataset.load = '/assets/none'; load(place); })()"
+    )
+    browser.wait("document.querySelector('td').textContent === 'could not be loaded'")
+    browser.complaints.clear()  # that something was not found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -239,6 +240,53 @@ def test_a_column_is_told_by_snapshot_partition_and_partner(client):
     check(page)
     assert "columns that can be joined with id" in page
     assert page.count("stroke-width=") == len(found["joinable"])
+
+
+@pytest.mark.parametrize(("screen", "given"), [("/statistics", {}), ("/plan", {"where": "id > 990"}), ("/files", {})])
+@pytest.mark.parametrize("table", ["shop.orders", "shop.stock"])
+def test_what_takes_long_of_many_files_follows(source, monkeypatch, table, screen, given):
+    monkeypatch.setattr("skerry.web.later._MANY_FILES", 0)
+    client = Client(application(replace(source, _remembered={})))  # nobody has looked before
+    first = client.get(screen, t=table, **given).text
+    assert re.search(r"The metadata of \d files is being read", first)
+    assert "<table" not in first
+    (rest,) = [link for link in check(first).links if link.startswith(f"{screen}/rest?")]
+    assert f'href="{screen}?t={table}' in first  # for those without scripts
+    assert "<table" in client.get(screen, t=table, **given, **{"at-once": "yes"}).text
+    part = client.get(rest).text
+    assert "<table" in part
+    assert f"{screen}/rest" not in part
+    whole = client.get(screen, t=table, **given).text
+    assert part in whole
+    assert "being read" not in whole
+    assert client.get(f"{screen}.json", t=table, **given).json
+
+
+def test_a_fragment_says_what_is_wrong(client):
+    assert "no column" in client.get("/plan/rest", t="shop.orders", where="nothing = 1").text
+    answer = client.get("/statistics/rest", t="shop.nothing").text
+    assert "problem" in answer
+    assert "shop.nothing" in answer
+
+
+def test_sizes_that_no_snapshot_tells_follow(client):
+    page = check(client.get("/").text)
+    for path in ("/size", "/data-files"):
+        assert [link for link in page.links if link.startswith(f"{path}?")] == [f"{path}?t=shop.stock"]
+    totals = client.get("/size.json", t="shop.stock").json
+    files = client.get("/files.json", t="shop.stock").json
+    assert totals == {"size_bytes": sum(line["size_bytes"] for line in files["files"]), "files": files["data_files"]}
+    assert client.get("/data-files", t="shop.stock").text == f"<span>{totals['files']}</span>"
+
+
+def test_views_are_named(tmp_path):
+    catalog = skerry.connect(tmp_path)
+    catalog.create_table("a.t", pa.schema([("k", pa.int64())]))
+    catalog.create_view("a.few", "SELECT * FROM a.t WHERE k < 10")
+    client = Client(application(open_source(str(tmp_path), {})))
+    assert client.get("/catalog.json").json["views"] == ["a.few"]
+    assert client.get("/catalog.json", q="t").json["views"] == []
+    assert "a.few" in client.get("/").text
 
 
 def test_two_snapshots_are_compared(client):

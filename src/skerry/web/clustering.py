@@ -95,7 +95,7 @@ def show_overlap(found: Overlap | None, query: Query) -> Html:
     form = element(
         "form",
         element("input", type="hidden", name="t", value=query.table),
-        element("label", "Overlap of files in column ", for_="column"),
+        element("label", "by column ", for_="column", class_="dim"),
         element("input", id="column", name="column", value="" if found is None else found.column, size=24),
         action="/files",
     )

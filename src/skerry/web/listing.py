@@ -14,7 +14,7 @@ from skerry.table.table import Table
 from skerry.web.partitions import partition_name
 from skerry.web.source import Source
 
-__all__ = ["FileListing", "list_files"]
+__all__ = ["FileListing", "files_key", "list_files"]
 
 _COLUMNS: Final = ("content", "file_path", "file_format", "partition", "bucket", "record_count", "file_size_in_bytes")
 
@@ -44,7 +44,12 @@ class FileListing:
 
 def list_files(source: Source, table: Table) -> FileListing:
     """The files of a table's current snapshot."""
-    return source.remember(("files", table.location, table.version), lambda: _list(table))
+    return source.remember(files_key(table), lambda: _list(table))
+
+
+def files_key(table: Table) -> tuple[str, str, str]:
+    """What the listing of a table's current snapshot is remembered by."""
+    return ("files", table.location, table.version)
 
 
 def _list(table: Table) -> FileListing:

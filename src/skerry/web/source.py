@@ -20,7 +20,7 @@ __all__ = ["Source", "open_source"]
 
 Value = TypeVar("Value")
 
-_REMEMBERED: Final = {"files": 4, "ranks": 4}
+_REMEMBERED: Final = {"files": 4, "ranks": 4, "plans": 2}
 """How many values of a kind are remembered, most of them small."""
 _REMEMBERED_OTHERS: Final = 128
 
@@ -74,6 +74,11 @@ class Source:
         if not is_within(folder, location):
             raise NotFoundError(f"{path!r} is not in the folder of {table}, whose files alone are shown")
         return found.storage, location
+
+    def remembers(self, key: tuple[Any, ...]) -> bool:
+        """Whether something was made for a key, and is still there."""
+        alike = self._remembered.get(key[0])
+        return alike is not None and alike.find(key) is not None
 
     def remember(self, key: tuple[Any, ...], make: Callable[[], Value]) -> Value:
         """What was made for a key before, or is made now; a key is a kind of value, and a table's state."""

@@ -2,8 +2,18 @@
 "use strict";
 
 async function load(place) {
-  const answer = await fetch(place.dataset.load, { headers: { Accept: "text/html" } });
-  if (answer.ok) place.outerHTML = await answer.text();
+  const part = document.createElement("template");
+  try {
+    const answer = await fetch(place.dataset.load, { headers: { Accept: "text/html" } });
+    if (!answer.ok) throw new Error(answer.statusText);
+    part.innerHTML = await answer.text();
+  } catch {
+    place.replaceChildren("could not be loaded");
+    delete place.dataset.load;
+    return;
+  }
+  await_sight(part.content);
+  place.replaceWith(part.content);
 }
 
 // What is out of sight is not asked for.
@@ -14,7 +24,10 @@ const seen = new IntersectionObserver((entries) => {
     load(entry.target);
   }
 });
-document.querySelectorAll("[data-load]").forEach((place) => seen.observe(place));
+function await_sight(where) {
+  where.querySelectorAll("[data-load]").forEach((place) => seen.observe(place));
+}
+await_sight(document);
 
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName)) return;

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -11,6 +11,7 @@ from typing import Final
 from skerry.errors import SkerryError
 from skerry.markup import Column, Html, element, join, table
 from skerry.table.table import Table
+from skerry.web.listing import list_files
 from skerry.web.query import Query, address
 from skerry.web.source import Source
 from skerry.web.values import count, moment, pages, size, tag
@@ -18,17 +19,23 @@ from skerry.web.values import count, moment, pages, size, tag
 __all__ = [
     "CatalogPage",
     "TableLine",
+    "Totals",
     "describe",
     "freshness_tag",
     "loaded_later",
     "read_catalog",
     "read_freshness",
+    "read_totals",
     "show_catalog",
+    "show_data_files",
     "show_freshness",
+    "show_size",
     "total_of",
 ]
 
 _PER_PAGE: Final = 100
+_NOTHING: Final = {"total-records": "0", "total-files-size": "0", "total-data-files": "0"}
+"""What the summary of a table without snapshots would say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +64,14 @@ class TableLine:
 
 
 @dataclass(frozen=True, slots=True)
+class Totals:
+    """The data files of a table: their bytes, and how many there are."""
+
+    size_bytes: int
+    files: int
+
+
+@dataclass(frozen=True, slots=True)
 class CatalogPage:
     """A page of the catalog.
 
@@ -80,7 +95,7 @@ class CatalogPage:
 def describe(opened: Table) -> TableLine:
     """What a table's newest snapshot says about it, without reading manifests."""
     snapshot = opened.current_snapshot()
-    summary = snapshot.summary if snapshot is not None else {"total-records": "0"}
+    summary = _NOTHING if snapshot is None else snapshot.summary
     return TableLine(
         table=opened.name,
         format=f"{opened.format} {opened.format_version}",
@@ -111,8 +126,33 @@ def read_catalog(source: Source, query: Query) -> CatalogPage:
         tables=[_line(source, name) for name in found[first : first + _PER_PAGE]],
         found=len(found),
         total=len(names),
-        views=[],
+        views=[name for name in _views(source) if wanted in name.lower()],
     )
+
+
+def _views(source: Source) -> list[str]:
+    """The names of views; none where the catalog has none, or cannot tell."""
+    try:
+        return [] if source.catalog is None else source.catalog.list_views()
+    except SkerryError:
+        return []
+
+
+def read_totals(source: Source, query: Query) -> Totals:
+    """The size of a table whose snapshots do not say it, from its manifests."""
+    listing = list_files(source, source.table(query.table))
+    is_data = listing.content == 0
+    return Totals(int(listing.sizes[is_data].sum()), int(is_data.sum()))
+
+
+def show_size(found: Totals, query: Query) -> Html:
+    """The bytes of a table, for a list of tables."""
+    return element("span", size(found.size_bytes))
+
+
+def show_data_files(found: Totals, query: Query) -> Html:
+    """The number of a table's data files, for a list of tables."""
+    return element("span", count(found.files))
 
 
 def read_freshness(source: Source, query: Query) -> dict[str, int]:
@@ -176,8 +216,8 @@ def show_catalog(found: CatalogPage, query: Query) -> Html:
         ),
         Column[TableLine]("format", lambda line: line.format),
         Column[TableLine]("rows", lambda line: count(line.rows), right=True),
-        Column[TableLine]("size", lambda line: size(line.size_bytes), right=True),
-        Column[TableLine]("files", lambda line: count(line.files), right=True),
+        Column[TableLine]("size", lambda line: _told(line, size, line.size_bytes, "/size"), right=True),
+        Column[TableLine]("files", lambda line: _told(line, count, line.files, "/data-files"), right=True),
         Column[TableLine]("snapshots", lambda line: count(line.snapshots), right=True),
         Column[TableLine]("last commit", lambda line: moment(line.updated)),
         Column[TableLine]("statistics", _freshness, note="distinct counts by column, and how far they can be trusted"),
@@ -192,7 +232,21 @@ def show_catalog(found: CatalogPage, query: Query) -> Html:
             empty="no tables" if not query.text("q") else "no table has this in its name",
         ),
         pages(lambda number: query.with_(page=number), query.number("page"), _PER_PAGE, found.found, "tables"),
+        _view_names(found.views),
     )
+
+
+def _view_names(names: list[str]) -> Html | None:
+    if not names:
+        return None
+    shown = [element("li", name, class_="bdi") for name in names[:_PER_PAGE]]
+    number = element("span", f"{len(names):,}", class_="dim")
+    return element("section", element("h2", "Views", number), element("ul", shown, class_="names"))
+
+
+def _told(line: TableLine, show: Callable[[int | None], str], number: int | None, path: str) -> Html | str:
+    """A number that the snapshot tells, or a place for what manifests will."""
+    return loaded_later(path, line.table) if number is None and line.format else show(number)
 
 
 def _freshness(line: TableLine) -> Html | str:

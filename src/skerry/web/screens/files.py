@@ -9,16 +9,17 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.compute as pc
 
-from skerry.markup import Column, Html, element, join, table
+from skerry.markup import Column, Html, definitions, element, join, table
 from skerry.markup.plots import Area, share_bar, treemap
 from skerry.table.table import Table
 from skerry.web.clustering import Overlap, overlap_of, show_overlap
-from skerry.web.listing import FileListing, list_files
+from skerry.web.later import Later
+from skerry.web.listing import FileListing, files_key, list_files
 from skerry.web.query import Query, address
 from skerry.web.source import Source
 from skerry.web.values import count, pages, percent, size
 
-__all__ = ["FileLine", "FilesPage", "PartitionLine", "read_files", "show_files"]
+__all__ = ["LATER", "FileLine", "FilesPage", "PartitionLine", "read_files", "show_files"]
 
 _PER_PAGE: Final = 100
 _METADATA: Final = 200
@@ -239,22 +240,35 @@ def _lines(listing: FileListing, rows: _Rows, folder: str) -> list[FileLine]:
 
 def show_files(found: FilesPage, query: Query) -> Html:
     """Partitions as areas, sizes as bars, files as a table."""
-    head = element(
-        "div",
-        element("h1", "Files"),
-        element(
-            "span",
-            f"{count(found.data_files)} data files, {size(found.size_bytes)}, {count(found.rows)} rows",
-            class_="dim",
-        ),
-        element("span", f"{count(found.delete_files)} delete files, {count(found.deletes)} deletes", class_="dim")
-        if found.delete_files
-        else None,
-        class_="title",
+    return join(_head(query), _rest(found, query))
+
+
+def _head(query: Query) -> Html:
+    return element("div", element("h1", "Files"), class_="title")
+
+
+def _rest(found: FilesPage, query: Query) -> Html:
+    has_deletes = found.delete_files > 0
+    facts = definitions(
+        {
+            "data files": count(found.data_files),
+            "size": size(found.size_bytes),
+            "rows": count(found.rows),
+            "delete files": count(found.delete_files) if has_deletes else None,
+            "deletes": count(found.deletes) if has_deletes else None,
+        }
     )
-    overlap = show_overlap(found.overlap, query)
-    listed = _table(found, query), _metadata_table(found, query)
-    return join(head, _treemap(found, query), _size_bars(found), overlap, *listed)
+    return join(
+        element("div", facts, class_="facts"),
+        _treemap(found, query),
+        _size_bars(found),
+        show_overlap(found.overlap, query),
+        _table(found, query),
+        _metadata_table(found, query),
+    )
+
+
+LATER: Final = Later(lambda opened, query: files_key(opened), _head, _rest)
 
 
 def _metadata_table(found: FilesPage, query: Query) -> Html:
@@ -307,7 +321,7 @@ def _size_bars(found: FilesPage) -> Html | None:
         element(
             "li",
             element("span", count(number), class_="n"),
-            element("meter", value=number, max=most, title=f"{count(number)} files of less than {size(limit)}"),
+            share_bar(number / most, f"{count(number)} files of less than {size(limit)}"),
             element("span", f"< {size(limit)}", class_="dim"),
         )
         for limit, number in found.sizes

@@ -12,12 +12,14 @@ from skerry.markup import Column, Html, definitions, element, join, table
 from skerry.markup.plots import share_bar
 from skerry.paimon.planning.splits import Split
 from skerry.table.files.scan_task import FileScanTask, ScanPlan, ScanStep
+from skerry.table.table import Table
+from skerry.web.later import Later
 from skerry.web.listing import list_files
 from skerry.web.query import Query, address
 from skerry.web.source import Source
 from skerry.web.values import count, pages, percent, size
 
-__all__ = ["PlanPage", "read_plan", "show_plan"]
+__all__ = ["LATER", "PlanPage", "read_plan", "show_plan"]
 
 _PER_PAGE: Final = 50
 
@@ -80,7 +82,7 @@ def read_plan(source: Source, query: Query) -> PlanPage:
     )
     try:
         scan = opened.scan(where=where or None)
-        found = scan.explain()
+        found = source.remember(_key(opened, where), scan.explain)
         rows = scan.count() if query.text("count") == "yes" else None
     except SkerryError as error:
         return replace(empty, problem=str(error))
@@ -101,6 +103,10 @@ def read_plan(source: Source, query: Query) -> PlanPage:
     )
 
 
+def _key(opened: Table, where: str) -> tuple[str, str, str, str]:
+    return ("plans", opened.location, opened.version, where)
+
+
 def _files_of(task: object, prefix: str) -> Iterator[PlannedFile]:
     """The data files of a task: of an Iceberg table one, of a Paimon table those of a split."""
     if isinstance(task, FileScanTask):
@@ -116,6 +122,10 @@ def _files_of(task: object, prefix: str) -> Iterator[PlannedFile]:
 
 def show_plan(found: PlanPage, query: Query) -> Html:
     """A field for the condition, the funnel, and the files that are left."""
+    return join(_head(query), _rest(found, query))
+
+
+def _head(query: Query) -> Html:
     form = element(
         "form",
         element("input", type="hidden", name="t", value=query.table),
@@ -124,7 +134,7 @@ def show_plan(found: PlanPage, query: Query) -> Html:
             "input",
             id="where",
             name="where",
-            value=found.where,
+            value=query.text("where").strip(),
             placeholder="a condition, such as distance > 2000 and month = 3",
             autocomplete="off",
             spellcheck="false",
@@ -142,17 +152,14 @@ def show_plan(found: PlanPage, query: Query) -> Html:
         class_="ask",
         role="search",
     )
-    head = join(
-        element(
-            "div",
-            element("h1", "Plan"),
-            element("span", "what a scan reads, and why not the rest", class_="dim"),
-            class_="title",
-        ),
-        form,
-    )
+    title = element("span", "what a scan reads, and why not the rest", class_="dim")
+    return join(element("div", element("h1", "Plan"), title, class_="title"), form)
+
+
+def _rest(found: PlanPage, query: Query) -> Html:
+    """The funnel and the files, or what is wrong with the condition."""
     if found.problem:
-        return join(head, element("p", found.problem, class_="problem"))
+        return element("p", found.problem, class_="problem")
     share = found.size_bytes / found.total_bytes if found.total_bytes else 0.0
     facts = definitions(
         {
@@ -164,7 +171,10 @@ def show_plan(found: PlanPage, query: Query) -> Html:
             "rows": None if found.rows is None else f"{count(found.rows)} of {count(found.total_rows)}",
         }
     )
-    return join(head, element("div", facts, class_="facts"), _funnel(found), _files(found, query))
+    return join(element("div", facts, class_="facts"), _funnel(found), _files(found, query))
+
+
+LATER: Final = Later(lambda opened, query: _key(opened, query.text("where").strip()), _head, _rest)
 
 
 def _funnel(found: PlanPage) -> Html:

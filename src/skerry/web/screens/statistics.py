@@ -15,20 +15,23 @@ from skerry.table.rows.schema import leaves
 from skerry.table.statistics.column_statistics import ColumnStatistics
 from skerry.table.table import Table
 from skerry.web.join_graph import Partner, join_graph
+from skerry.web.later import Later
 from skerry.web.listing import list_files
 from skerry.web.partitions import partition_condition
 from skerry.web.query import Query, address
 from skerry.web.screens.catalog import freshness_tag
 from skerry.web.source import Source
-from skerry.web.values import cell, count, over_time, pages, percent
+from skerry.web.values import cell, count, moment, over_time, pages, percent
 
-__all__ = ["StatisticsPage", "read_statistics", "show_statistics"]
+__all__ = ["LATER", "StatisticsPage", "read_statistics", "show_statistics"]
 
 _PER_PAGE: Final = 100
 _PARTITIONS: Final = 36
 """Partitions whose counts are told; each is a union of sketches."""
 _JOINABLE: Final = 20
 _DRAWN: Final = 12
+_SNAPSHOTS: Final = 1000
+_LISTED: Final = 8
 _COUNTS: Final = ("ndv", "distinctCount")
 
 
@@ -50,11 +53,21 @@ class StatisticsLine:
 
 @dataclass(frozen=True, slots=True)
 class PastCount:
-    """The distinct values that were published for a column in a snapshot."""
+    """A snapshot of the main branch, and the distinct values that are published with it for a column.
+
+    Args:
+        snapshot_id: The snapshot.
+        committed: When it was committed.
+        operation: What it did.
+        writer: The engine that wrote it; '' if it does not say.
+        ndv: The count; None if none is published with it.
+    """
 
     snapshot_id: int
     committed: datetime
-    ndv: float
+    operation: str
+    writer: str
+    ndv: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +106,7 @@ class StatisticsPage:
         columns: The columns of this page.
         column_count: How many columns there are.
         chosen: The column that more is told about; '' for none.
-        past: Its published counts, oldest first.
+        past: The latest snapshots with the counts that are published with them, oldest first.
         partitions: Its counts in the largest partitions.
         joinable: Columns of the catalog that share values with it.
         not_joinable: Why no such columns are told.
@@ -140,8 +153,11 @@ def read_statistics(source: Source, query: Query) -> StatisticsPage:
 
 
 def _statistics_of(source: Source, opened: Table, where: str) -> dict[str, ColumnStatistics]:
-    key = ("statistics", opened.location, opened.version, where)
-    return source.remember(key, lambda: opened.statistics(where or None))
+    return source.remember(_key(opened, where), lambda: opened.statistics(where or None))
+
+
+def _key(opened: Table, where: str) -> tuple[str, str, str, str]:
+    return ("statistics", opened.location, opened.version, where)
 
 
 def _line(name: str, type_: str, known: ColumnStatistics) -> StatisticsLine:
@@ -160,16 +176,21 @@ def _line(name: str, type_: str, known: ColumnStatistics) -> StatisticsLine:
 
 
 def _past(opened: Table, column: str) -> list[PastCount]:
-    """What the statistics files of the snapshots have said about a column."""
-    committed = {snapshot.snapshot_id: snapshot.timestamp for snapshot in opened.snapshots()}
-    found = []
-    wanted = opened.inspect.statistics().select(["snapshot_id", "columns", "properties"]).to_pylist()
-    for row in wanted:
+    """What the statistics files of the snapshots say about a column."""
+    counts: dict[int, float] = {}
+    for row in opened.inspect.statistics().select(["snapshot_id", "columns", "properties"]).to_pylist():
         properties = dict(row["properties"] or ())
         told = next((properties[name] for name in _COUNTS if name in properties), None)
-        if row["columns"] == [column] and row["snapshot_id"] in committed and told is not None and told.isdecimal():
-            found.append(PastCount(row["snapshot_id"], committed[row["snapshot_id"]], float(told)))
-    return sorted(found, key=lambda past: past.committed)
+        if row["columns"] == [column] and told is not None and told.isdecimal():
+            counts[row["snapshot_id"]] = float(told)
+    known = {snapshot.snapshot_id: snapshot for snapshot in opened.snapshots()}
+    found: list[PastCount] = []
+    snapshot = opened.current_snapshot()
+    while snapshot is not None and len(found) < _SNAPSHOTS:
+        id_, writer = snapshot.snapshot_id, snapshot.summary.get("engine-name", "")
+        found.append(PastCount(id_, snapshot.timestamp, snapshot.operation or "", writer, counts.get(id_)))
+        snapshot = known.pop(snapshot.parent_id, None) if snapshot.parent_id is not None else None
+    return found[::-1]
 
 
 def _partitions(source: Source, opened: Table, column: str) -> list[PartitionCount]:
@@ -229,40 +250,50 @@ def _joinable(source: Source, opened: Table, column: str) -> tuple[list[Joinable
 
 def show_statistics(found: StatisticsPage, query: Query) -> Html:
     """Columns with their counts; one column with its past, partitions and partners."""
-    heading = element(
-        "div",
-        element("h1", found.chosen or "Statistics", class_="bdi"),
-        element("span", "distinct values, with bounds of two standard deviations", class_="dim"),
-        element("a", "all columns", href=query.with_(column=None)) if found.chosen else None,
-        _condition(found, query),
-        class_="title",
-    )
-    return join(
-        heading,
-        element("p", found.problem, class_="problem") if found.problem else None,
-        _columns(found, query),
-        _past_plot(found),
-        _partition_table(found),
-        _joinable_table(found),
-    )
+    return join(_head(found.chosen, query), _rest(found, query))
 
 
-def _condition(found: StatisticsPage, query: Query) -> Html:
-    return element(
+def _head(chosen: str, query: Query) -> Html:
+    form = element(
         "form",
         element("input", type="hidden", name="t", value=query.table),
-        element("input", type="hidden", name="column", value=found.chosen) if found.chosen else None,
+        element("input", type="hidden", name="column", value=chosen) if chosen else None,
         element("label", "Only rows where ", for_="where", class_="hidden"),
         element(
             "input",
             id="where",
             name="where",
-            value=found.where,
+            value=query.text("where").strip(),
             placeholder="only rows where … (from sketches alone)",
             size=38,
         ),
         action="/statistics",
     )
+    return element(
+        "div",
+        element("h1", chosen or "Statistics", class_="bdi"),
+        element("span", "distinct values, with bounds of two standard deviations", class_="dim"),
+        element("a", "all columns", href=query.with_(column=None)) if chosen else None,
+        form,
+        class_="title",
+    )
+
+
+def _rest(found: StatisticsPage, query: Query) -> Html:
+    return join(
+        element("p", found.problem, class_="problem") if found.problem else None,
+        _columns(found, query),
+        _past_section(found),
+        _partition_table(found),
+        _joinable_table(found),
+    )
+
+
+LATER: Final = Later(
+    lambda opened, query: _key(opened, query.text("where").strip()),
+    lambda query: _head(query.text("column"), query),
+    _rest,
+)
 
 
 def _columns(found: StatisticsPage, query: Query) -> Html:
@@ -319,26 +350,36 @@ def _nulls(line: StatisticsLine, rows: int | None) -> str:
     return percent(line.null_count / rows)
 
 
-def _past_plot(found: StatisticsPage) -> Html | None:
+def _past_section(found: StatisticsPage) -> Html | None:
+    """Published counts as a line, and the last snapshots: who wrote them, and whether with counts."""
     if not found.chosen:
         return None
-    if len(found.past) < 2:
-        return element(
-            "section",
-            element("h2", "Over time"),
-            element(
-                "p",
-                "Fewer than two snapshots have a registered count: commits drop those that no branch needs.",
-                class_="dim",
-            ),
-        )
-    points = [
-        Point(x, past.ndv, f"{past.committed:%Y-%m-%d %H:%M}: {past.ndv:,.0f}")
-        for x, past in zip(over_time([past.committed for past in found.past]), found.past, strict=True)
+    counted = [(past, past.ndv) for past in found.past if past.ndv is not None]
+    plot = None
+    if len(counted) > 1:
+        places = over_time([past.committed for past, _ in counted])
+        points = [
+            Point(place, ndv, f"{past.committed:%Y-%m-%d %H:%M}: {ndv:,.0f}")
+            for place, (past, ndv) in zip(places, counted, strict=True)
+        ]
+        ends = (f"{counted[0][0].committed:%Y-%m-%d}", f"{counted[-1][0].committed:%Y-%m-%d}")
+        plot = line_plot(points, title="published distinct values", show=lambda value: f"{value:,.0f}", ends=ends)
+    columns = [
+        Column[PastCount]("committed", lambda past: moment(past.committed)),
+        Column[PastCount]("operation", lambda past: past.operation),
+        Column[PastCount]("by", lambda past: past.writer),
+        Column[PastCount](
+            "published", lambda past: "" if past.ndv is None else f"{past.ndv:,.0f}", right=True, note="distinct values"
+        ),
     ]
-    ends = (f"{found.past[0].committed:%Y-%m-%d}", f"{found.past[-1].committed:%Y-%m-%d}")
-    plot = line_plot(points, title="published distinct values", show=lambda value: f"{value:,.0f}", ends=ends)
-    return element("section", element("h2", "Over time"), element("div", plot, class_="plots"))
+    told = f"{len(counted):,} of the last {len(found.past):,} snapshots have a count"
+    note = f"{told}; commits drop those that no branch needs"
+    listed = table(found.past[::-1][:_LISTED], columns, caption="published counts", class_="fit")
+    return element(
+        "section",
+        element("h2", "Over time", element("span", note, class_="dim")),
+        element("div", plot, listed, class_="beside"),
+    )
 
 
 def _partition_table(found: StatisticsPage) -> Html | None:

@@ -176,8 +176,8 @@ def show_table(found: TablePage, query: Query) -> Html:
         {
             "format": head.format,
             "rows": count(head.rows),
-            "size": size(head.size_bytes),
-            "files": count(head.files),
+            "size": size(head.size_bytes) or loaded_later("/size", head.table),
+            "files": count(head.files) or loaded_later("/data-files", head.table),
             "snapshots": count(head.snapshots),
             "last commit": moment(head.updated),
             "partitions": ", ".join(found.partition_by),
