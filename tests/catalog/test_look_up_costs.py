@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import skerry
+from skerry.iceberg.manifests.cache import ManifestCache
 
 ROWS = 30_000
 SCHEMA = pa.schema([("trace", pa.string()), ("level", pa.string()), ("message", pa.string()), ("ts", pa.int64())])
@@ -72,6 +74,18 @@ def test_a_value_in_an_object_store_costs_six_requests(remote):
     assert spent.requests <= 2  # of the index: no page of the file
 
 
+def test_files_are_planned_once_for_many_values(remote):
+    traces = remote.scan(["trace"], limit=5).to_arrow()["trace"].to_pylist()
+    for trace in traces[:2]:
+        assert remote.scan(where=f"trace = '{trace}'").to_arrow().num_rows == 1
+    with patch.object(ManifestCache, "manifests", side_effect=AssertionError):
+        for trace in traces:
+            assert remote.scan(where=f"trace = '{trace}'").to_arrow().num_rows == 1
+    remote.append(lines(9, 10))  # another state of the table
+    (new,) = lines(9, 1)["trace"].to_pylist()
+    assert [remote.scan(where=f"trace = '{new}'").to_arrow().num_rows for _ in range(3)] == [1, 1, 1]
+
+
 def test_words_in_an_object_store_cost_a_few_requests(remote):
     remote.search("message", "timeout", columns=["ts"])
     spent = cost(remote, lambda: remote.search("message", "word77", columns=["ts", "level"]))
@@ -128,7 +142,8 @@ def test_rows_are_those_of_an_unindexed_read(tmp_path_factory: pytest.TempPathFa
     ):
         scan = table.scan(columns, where=where)
         expected = [row for batch in scan.row_reader().batches(scan.plan()) for row in batch.to_pylist()]
-        assert scan.to_arrow().to_pylist() == expected
+        for _ in range(3):  # what the table's files are is known from the second time on
+            assert table.scan(columns, where=where).to_arrow().to_pylist() == expected
     for query in ("a", '"a b"', "a* NOT b"):
         found = table.search("text", query, columns=columns)
         texts = [(row["_file"], row["_pos"]) for row in found.to_pylist()]

@@ -43,7 +43,7 @@ from skerry.iceberg.metadata.types import (
 from skerry.iceberg.partitioning.transforms import apply
 from skerry.iceberg.planning import file_pruning
 from skerry.table.files.data_file import DeleteKind
-from skerry.table.predicate import parse, row_mask
+from skerry.table.predicate import conjuncts_of, parse, row_mask
 from skerry.table.rows.values import encode_value, physical_value
 from torture import examples
 
@@ -314,7 +314,11 @@ def test_no_file_with_wanted_rows_is_dropped_and_none_is_wanted_wholly_in_vain(d
     assert others[-1].kept == len(kept)
     with patch.object(file_pruning, "_WAVE_FILES", 2):
         parts = list(snapshot.planner(condition).stream(snapshot.list_manifests()))
+        known = snapshot.planner().known_files(snapshot.list_manifests())
     assert [task for part in parts for task in part] == list(plan.tasks)
+    chosen = list(known.chosen(conjuncts_of(predicate)))  # of which no manifest is left out as a whole
+    assert [task for task in chosen if task.data_file.location in kept] == list(plan.tasks)
+    assert all(all(contents[task.data_file.location]) or not task.matches_all for task in chosen)
     assert all(len(part) <= 3 for part in parts)
 
 

@@ -24,7 +24,8 @@ from skerry.iceberg.metadata.table_metadata import data_key_bytes
 from skerry.iceberg.metadata.transforms import VoidTransform
 from skerry.iceberg.operations import AppendFiles, SnapshotChange
 from skerry.iceberg.planning.live_files import live_data_files
-from skerry.iceberg.reading.scan import column_defaults, scan
+from skerry.iceberg.reading.known_table import column_defaults
+from skerry.iceberg.reading.scan import scan
 from skerry.iceberg.writing.layout import FileLayout
 from skerry.parquet import Codec, FileMetadata, PageType, decode_page_header, read_metadata
 from skerry.storage import Storage, file_key, is_within

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import pyarrow as pa
 
@@ -46,6 +47,11 @@ class TableState:
     def schema(self) -> pa.Schema:
         """The current schema as Arrow, with field ids."""
         return to_arrow_schema(self.metadata.schema())
+
+    @cached_property
+    def remembered(self) -> dict[Hashable, Any]:
+        """What layers above know of this state, and would find out again: it never changes."""
+        return {}
 
     @property
     def spec(self) -> PartitionSpec:
@@ -103,6 +109,9 @@ class TableState:
     @cached_property
     def _column_types(self) -> dict[int | None, dict[int, pa.DataType]]:
         return {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: self.__dict__[name] for name in self.__dataclass_fields__}
 
     def schema_with(self, spec: PartitionSpec) -> Schema:
         """The newest schema that has all columns of a partition spec, which may have been dropped since."""

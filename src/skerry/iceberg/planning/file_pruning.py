@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skerry.errors import FormatError
+from skerry.iceberg.manifests.cache import METRIC_COLUMNS
 from skerry.iceberg.manifests.file_batch import FileBatch, conform_partition
 from skerry.iceberg.manifests.manifest import EntryStatus
 from skerry.iceberg.manifests.manifest_list import ManifestFile
@@ -25,7 +26,7 @@ from skerry.iceberg.planning.planned_files import TASK_COLUMNS
 from skerry.table.files.scan_task import ScanStep
 from skerry.table.predicate import Column, FieldMetrics, Predicate, evaluate
 
-__all__ = ["FILE_COLUMNS", "STEPS", "FilePruner", "Pruned", "ReadManifest", "live_files", "waves"]
+__all__ = ["FILE_COLUMNS", "STEPS", "FilePruner", "LiveFiles", "Pruned", "ReadManifest", "live_files", "waves"]
 
 FILE_COLUMNS = (*TASK_COLUMNS, "status", "content", "partition")
 """The columns of manifests that pruning by partition needs."""
@@ -61,6 +62,21 @@ class Pruned:
 
     batch: FileBatch
     steps: tuple[ScanStep, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LiveFiles:
+    """The live files of some manifests of one spec, and what is known of them.
+
+    Args:
+        batch: The files, with `FILE_COLUMNS`.
+        partitions: The metrics of partition fields.
+        columns: The metrics of columns.
+    """
+
+    batch: FileBatch
+    partitions: MetricsLookup
+    columns: MetricsLookup
 
 
 def waves(manifests: Iterable[ReadManifest]) -> Iterator[list[ReadManifest]]:
@@ -141,25 +157,36 @@ class FilePruner:
             raise FormatError(error.message, location=location, offset=error.offset, rule=error.rule) from error
 
     def _prune(self, wave: Sequence[ReadManifest], spec: PartitionSpec) -> Pruned:
-        names = list(FILE_COLUMNS)
-        parts = [manifest.entries.select(names) for manifest in wave]
-        entries = pa.concat_batches(parts) if len(parts) > 1 else parts[0]
-        batch = live_files(entries, spec, wave[0].file.manifest_path)
-        files = batch.files
-        if batch.column("content").any():
-            raise FormatError("a manifest of data files contains delete files", rule="Iceberg spec, Manifests")
-        metrics = column_metrics([_live(manifest.entries) for manifest in wave]) if self.needs_metrics else _no_metrics
-        projected = [project(conjunct, self.schema, spec) for conjunct in self.conjuncts]
-        rows = batch.column("record_count")
-        alive = np.full(files.num_rows, True)
-        by_partition, alive, _ = self._judge("partition", projected, partition_metrics(spec, files), alive, rows)
-        by_bounds, alive, must = self._judge("bounds", self.conjuncts, metrics, alive, rows)
+        live = self.live(wave, spec)
+        files, metrics = live.batch.files, live.columns
+        alive, must, steps = self.judge(live)
         keys = {column.field_id: found for column in self.keys if (found := metrics(column)) is not None}
         if self.needs_metrics or not alive.all():  # also to release the metrics, which may share their memory
             files = files.filter(pa.array(alive))
             must, keys = must[alive], {key: _only(found, alive) for key, found in keys.items()}
         kept = FileBatch(spec, files.select(["partition", *TASK_COLUMNS]), must, keys)
-        return Pruned(kept, (by_partition, by_bounds))
+        return Pruned(kept, steps)
+
+    def live(self, wave: Sequence[ReadManifest], spec: PartitionSpec) -> LiveFiles:
+        """The live files of manifests of one spec; `wave` and errors as for `prune`."""
+        names = list(FILE_COLUMNS)
+        parts = [manifest.entries.select(names) for manifest in wave]
+        entries = pa.concat_batches(parts) if len(parts) > 1 else parts[0]
+        batch = live_files(entries, spec, wave[0].file.manifest_path)
+        if batch.column("content").any():
+            raise FormatError("a manifest of data files contains delete files", rule="Iceberg spec, Manifests")
+        has_metrics = all(name in wave[0].entries.schema.names for name in METRIC_COLUMNS)
+        metrics = column_metrics([_live(manifest.entries) for manifest in wave]) if has_metrics else _no_metrics
+        return LiveFiles(batch, partition_metrics(spec, batch.files), metrics)
+
+    def judge(self, live: LiveFiles) -> tuple[_Mask, _Mask, tuple[ScanStep, ScanStep]]:
+        """Which files may have matching rows, which have no others, and what each of `STEPS` left."""
+        rows = live.batch.column("record_count")
+        projected = [project(conjunct, self.schema, live.batch.spec) for conjunct in self.conjuncts]
+        alive = np.full(live.batch.files.num_rows, True)
+        by_partition, alive, _ = self._judge("partition", projected, live.partitions, alive, rows)
+        by_bounds, alive, must = self._judge("bounds", self.conjuncts, live.columns, alive, rows)
+        return alive, must, (by_partition, by_bounds)
 
     def _judge(
         self,

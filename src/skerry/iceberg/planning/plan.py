@@ -9,7 +9,7 @@ Spec: Iceberg spec, Scan Planning.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -36,6 +36,7 @@ from skerry.iceberg.planning.file_pruning import (
     live_files,
     waves,
 )
+from skerry.iceberg.planning.known_files import MAX_KNOWN_FILES, KnownFiles, with_kept_metrics
 from skerry.iceberg.planning.metrics import summary_metrics
 from skerry.iceberg.planning.planned_files import PlannedFiles
 from skerry.storage import Storage, is_local, is_within
@@ -141,6 +142,34 @@ class ScanPlanner:
                 if part.batch.files.num_rows:
                     yield self._assigned([part], deletes)
 
+    def known_files(self, snapshot: Snapshot) -> KnownFiles | None:
+        """All files of a snapshot, for plans with conditions that are known later.
+
+        Args:
+            snapshot: The snapshot.
+
+        Returns:
+            None if there are more than `MAX_KNOWN_FILES`.
+
+        Raises:
+            SkerryError: As `plan`.
+        """
+        chosen = self._choose(snapshot)
+        counts = [file for each in chosen.data for file in (each.added_files_count, each.existing_files_count)]
+        if sum(MAX_KNOWN_FILES + 1 if count is None else count for count in counts) > MAX_KNOWN_FILES:
+            return None
+        with self._pool(chosen) as pool:
+            deletes = self._deletes(pool, chosen)
+            pruner = FilePruner(self.schema, (), deletes.key_columns)
+            columns = (*FILE_COLUMNS, *METRIC_COLUMNS)
+            found = [*waves(read_ahead(pool, self._reading(columns), chosen.data, _weight, _AHEAD_BYTES))]
+        specs = [self.spec(wave[0].file.partition_spec_id) for wave in found]
+        parts = [pruner.prune(wave, spec) for wave, spec in zip(found, specs, strict=True)]
+        for part in parts:
+            self.check_locations(part.batch.files.column("file_path"))
+        live = [with_kept_metrics(pruner.live(wave, spec)) for wave, spec in zip(found, specs, strict=True)]
+        return KnownFiles(self.schema, tuple(live), [*self._assigned(parts, deletes)])
+
     # ---- manifests ----
 
     def _choose(self, snapshot: Snapshot) -> _Chosen:
@@ -239,14 +268,13 @@ class ScanPlanner:
         """The files that remain; manifests are decoded in threads while earlier ones are pruned."""
         pruner = FilePruner(self.schema, self.conjuncts, deletes.key_columns)
         columns = (*FILE_COLUMNS, *(METRIC_COLUMNS if pruner.needs_metrics else ()))
-
-        def read(manifest: ManifestFile) -> ReadManifest:
-            return ReadManifest(manifest, self.read_files(manifest, columns))
-
-        for wave in waves(read_ahead(pool, read, manifests, _weight, _AHEAD_BYTES)):
+        for wave in waves(read_ahead(pool, self._reading(columns), manifests, _weight, _AHEAD_BYTES)):
             found = pruner.prune(wave, self.spec(wave[0].file.partition_spec_id))
             self.check_locations(found.batch.files.column("file_path"))
             yield found
+
+    def _reading(self, columns: Sequence[str]) -> Callable[[ManifestFile], ReadManifest]:
+        return lambda manifest: ReadManifest(manifest, self.read_files(manifest, columns))
 
     def _check_deletes(self, deletes: DeleteIndex, assignment: Assignment) -> None:
         """Refuse delete files that must not be read, if they are needed."""

@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from skerry.iceberg.planning.planned_files import PlannedFiles
 from skerry.table.files.data_file import DataFile
-from skerry.table.files.scan_task import ScanPlan, ScanStep
+from skerry.table.files.scan_task import FileScanTask, ScanPlan, ScanStep
 from skerry.table.work.read_ahead import WorkPool
 
-__all__ = ["narrow"]
+__all__ = ["FindRows", "narrow", "narrowed_tasks"]
 
 _STEP: Final = "files by index"
-_Rows = npt.NDArray[np.int64]
+_Rows: TypeAlias = npt.NDArray[np.int64]
+FindRows: TypeAlias = Callable[[DataFile], _Rows | None]
+"""The rows of a file that indexes leave: int64[n], ascending; None if none helps."""
 
 
-def narrow(
-    plan: ScanPlan[PlannedFiles], find: Callable[[DataFile], _Rows | None], threads: int, *, local: bool
-) -> ScanPlan[PlannedFiles]:
+def narrow(plan: ScanPlan[PlannedFiles], find: FindRows, threads: int, *, local: bool) -> ScanPlan[PlannedFiles]:
     """Ask the indexes of all files of a plan.
 
     Args:
         plan: The plan, of whole files.
-        find: The rows of a file that indexes leave: int64[n], ascending; None if none helps.
+        find: What finds the rows of a file.
         threads: How many files are asked at once.
         local: Whether indexes are in the local file system.
 
@@ -46,3 +46,30 @@ def narrow(
     reasons = (("no row by the indexes", dropped),) if dropped else ()
     step = ScanStep(_STEP, len(tasks), len(narrowed), tasks.row_count, count, reasons)
     return replace(plan, tasks=narrowed, steps=(*plan.steps, step))
+
+
+def narrowed_tasks(
+    tasks: Iterable[FileScanTask], find: FindRows, threads: int, *, local: bool
+) -> Iterator[FileScanTask]:
+    """Ask the indexes of whole files, one after another, as they are needed.
+
+    Args:
+        tasks: The files.
+        find: What finds the rows of a file.
+        threads: How many files are asked at once.
+        local: Whether indexes are in the local file system.
+
+    Yields:
+        The files of which rows are left.
+    """
+
+    def narrowed(task: FileScanTask) -> FileScanTask | None:
+        rows = None if task.matches_all else find(task.data_file)
+        if rows is None:
+            return task
+        return replace(task, rows=rows) if len(rows) else None
+
+    with WorkPool(threads, "index", is_local=local) as pool:
+        for each in pool.in_order(narrowed, tasks):
+            if each is not None:
+                yield each

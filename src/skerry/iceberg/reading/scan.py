@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from skerry.errors import FormatError, NotFoundError, UnsupportedError
-from skerry.iceberg.metadata import name_mapping
-from skerry.iceberg.metadata.arrow_schema import to_arrow_schema
-from skerry.iceberg.metadata.name_mapping import MappedField
-from skerry.iceberg.metadata.schema import Schema, index_by_id
+from skerry.errors import NotFoundError, UnsupportedError
+from skerry.iceberg.metadata.schema import Schema
 from skerry.iceberg.metadata.snapshot import Snapshot, SnapshotRefType
 from skerry.iceberg.metadata.state import MAIN, TableState
 from skerry.iceberg.planning.file_tables import FileTables
@@ -25,18 +22,19 @@ from skerry.iceberg.planning.planned_files import PlannedFiles, plan_schema
 from skerry.iceberg.planning.scan_server import ScanServer
 from skerry.iceberg.planning.server_plan import plan_of_server, plan_request
 from skerry.iceberg.planning.splits import target_split_bytes
+from skerry.iceberg.reading.known_table import column_defaults, known_table
 from skerry.iceberg.reading.survey import survey_row_groups
 from skerry.storage import Storage, is_local
 from skerry.table.arguments import Condition
 from skerry.table.explanation import Explanation
-from skerry.table.files.evolution import NameMapping, TableNames, all_ids, merge_columns, prune, top_level
+from skerry.table.files.evolution import top_level
 from skerry.table.files.row_reader import RowReader
 from skerry.table.files.scan_task import FileScanTask, ScanPlan
 from skerry.table.files.variant_paths import PathValue, schema_with
 from skerry.table.history import in_utc
 from skerry.table.indexes.definitions import PIECES_PROPERTY
 from skerry.table.predicate import ALWAYS_FALSE, Predicate, columns_of, conjuncts_of, parse
-from skerry.table.rows.metadata_columns import DELETED, LAST_UPDATED_SEQUENCE_NUMBER, with_metadata_columns
+from skerry.table.rows.metadata_columns import DELETED, LAST_UPDATED_SEQUENCE_NUMBER
 from skerry.table.rows.schema import field_id
 from skerry.table.selection import check_snapshot, checked_limit, select_columns, select_values
 from skerry.table.table_scan import TableScan
@@ -44,11 +42,11 @@ from skerry.table.work.read_ahead import default_threads
 from skerry.variant import is_variant
 
 if TYPE_CHECKING:
+    from skerry.iceberg.reading.narrowing import FindRows
     from skerry.table.indexes.conditions import ValueCondition
 
-__all__ = ["Explanation", "Scan", "column_defaults", "scan", "scan_planner"]
+__all__ = ["Explanation", "Scan", "scan", "scan_planner"]
 
-_NAME_MAPPING_PROPERTY = "schema.name-mapping.default"
 _SURVEYED_FILES = 64
 
 
@@ -96,8 +94,9 @@ class Scan(TableScan):
         self._iceberg_schema = schema
         self._limit = checked_limit(limit)
         self._threads = threads or default_threads()
-        self._table_schema = to_arrow_schema(schema)
-        self._known_columns = with_metadata_columns(self._table_schema)
+        self._known = known_table(state, schema)
+        self._table_schema = self._known.schema
+        self._known_columns = self._known.columns
         self._predicate = parse(where, self._known_columns)
         self._values: tuple[PathValue, ...] = ()
         if columns is not None:
@@ -242,27 +241,42 @@ class Scan(TableScan):
         narrow = self._narrowing()
         return (narrow(ScanPlan(part, ())).tasks for part in self._parts())
 
+    def _tasks(self) -> Iterator[FileScanTask]:
+        """What to read, in the order of the metadata."""
+        snapshot, conjuncts = self._snapshot, conjuncts_of(self._predicate)
+        known = None
+        if snapshot is not None and self._server is None and conjuncts:
+            known = self._known.files(snapshot, scan_planner(self._state, self._iceberg_schema, threads=self._threads))
+        if known is None:
+            return (task for part in self._narrowed_parts() for task in part)
+        tasks, find = known.chosen(conjuncts), self._asking()
+        if find is None:
+            return tasks
+        from skerry.iceberg.reading.narrowing import narrowed_tasks
+
+        return narrowed_tasks(tasks, find, self._threads, local=is_local(self._state.metadata.location))
+
     def _narrowing(
         self, keys: Sequence[ValueCondition] = ()
     ) -> Callable[[ScanPlan[PlannedFiles]], ScanPlan[PlannedFiles]]:
         """What asks the indexes of a plan's files."""
-        if PIECES_PROPERTY not in self._state.properties:
-            return lambda plan: plan
-        from skerry.table.indexes.publishing import wanted_indexes
-        from skerry.table.indexes.words import index_conditions
-
-        indexes = wanted_indexes(self._state.schema, self._state.properties)
-        conditions = (*index_conditions(conjuncts_of(self._predicate), indexes), *keys)
-        if not conditions:
+        find = self._asking(keys)
+        if find is None:
             return lambda plan: plan
         from skerry.iceberg.reading.narrowing import narrow
-        from skerry.table.indexes.finding import TableIndexes
-        from skerry.table.indexes.registry import piece_names
 
-        location = self._state.metadata.location
-        known = TableIndexes(self._state.storage, location, piece_names(self._state.properties))
-        find = lambda file: known.rows(file, conditions)  # noqa: E731
-        return lambda plan: narrow(plan, find, self._threads, local=is_local(location)) if len(plan.tasks) else plan
+        local = is_local(self._state.metadata.location)
+        return lambda plan: narrow(plan, find, self._threads, local=local) if len(plan.tasks) else plan
+
+    def _asking(self, keys: Sequence[ValueCondition] = ()) -> FindRows | None:
+        """What asks the indexes of a file for the rows that may match; None if no index helps."""
+        if PIECES_PROPERTY not in self._state.metadata.properties:
+            return None
+        from skerry.table.indexes.words import index_conditions
+
+        conditions = (*index_conditions(conjuncts_of(self._predicate), self._known.wanted_indexes), *keys)
+        known = self._known.indexes
+        return (lambda file: known.rows(file, conditions)) if conditions else None
 
     @property
     def _planner(self) -> ScanPlanner:
@@ -317,7 +331,7 @@ class Scan(TableScan):
             SchemaError: A file's columns do not fit the table's schema.
             UnsupportedError: A file is in another format than Parquet, ORC and Avro, or uses unsupported features.
         """
-        tasks = (task for part in self._narrowed_parts() for task in part)
+        tasks = self._tasks()
         begun = itertools.chain(list(itertools.islice(tasks, 1)), tasks)  # what cannot be planned fails here
         batches = self._reader(self._stored_columns, self._values).batches(begun, limit=self._limit)
         return pa.RecordBatchReader.from_batches(self._schema, batches)
@@ -355,12 +369,12 @@ class Scan(TableScan):
         return RowReader(
             storage=self._state.storage if self._server is None else self._planned_by_server[1],
             schema=schema,
-            read_schema=prune(self._known_columns, ids),
+            read_schema=self._known.pruned(ids),
             predicate=self._predicate,
-            names=_name_mapping(self._state.properties, self._state.name) or TableNames(self._known_columns),
+            names=self._known.names,
             threads=self._threads,
             is_local=is_local(self._state.metadata.location),
-            columns=_with_dropped_columns(self._table_schema, self._state.metadata.schemas),
+            columns=self._known.all_columns,
             values=values,
         )
 
@@ -455,41 +469,3 @@ def _leaf_ids(field: pa.Field) -> Iterable[int]:
     if pa.types.is_struct(field.type) and not is_variant(field.type):
         return [number for child in field.type for number in _leaf_ids(child)]
     return [field_id(field)]
-
-
-def column_defaults(schema: Schema) -> dict[int, Any]:
-    """Initial defaults by field id: the physical values of rows that were written before the column was added."""
-    return {
-        number: field.initial_default
-        for number, field in index_by_id(schema).items()
-        if field.initial_default is not None
-    }
-
-
-def _with_dropped_columns(schema: pa.Schema, history: Sequence[Schema]) -> pa.Schema:
-    """All columns that a table has or had: equality deletes still compare columns that were dropped since."""
-    for old in sorted(history, key=lambda old: old.schema_id, reverse=True):
-        if not index_by_id(old).keys() <= all_ids(schema):
-            schema = merge_columns(schema, to_arrow_schema(old))
-    return schema
-
-
-def _name_mapping(properties: Mapping[str, str], table: str) -> NameMapping | None:
-    text = properties.get(_NAME_MAPPING_PROPERTY)
-    if text is None:
-        return None
-    try:
-        mapping = name_mapping.NameMapping.parse(text)
-    except FormatError as error:
-        raise FormatError(f"table property {_NAME_MAPPING_PROPERTY} cannot be read: {error}", location=table) from error
-    ids: dict[tuple[str, ...], int] = {}
-
-    def walk(fields: Iterable[MappedField], path: tuple[str, ...]) -> None:
-        for field in fields:
-            for name in field.names:
-                if field.field_id is not None:
-                    ids[(*path, name)] = field.field_id
-                walk(field.fields, (*path, name))
-
-    walk(mapping.fields, ())
-    return ids

@@ -135,7 +135,7 @@ def _as_columns_are_now(state: TableState, groups: GroupSamples, pieces: SampleP
     added = [leaf for leaf in columns if leaf.field_id > pieces.last_column_id]
     if not added:
         return kept
-    from skerry.iceberg.reading.scan import column_defaults
+    from skerry.iceberg.reading.known_table import column_defaults
 
     defaults = column_defaults(state.metadata.schema())
     # the values that defaults of structs have for their fields
