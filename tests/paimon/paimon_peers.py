@@ -160,6 +160,10 @@ class JavaPaimon:
         """Build a b-tree global index for the rows that have none."""
         self._java.index(str(path), column)
 
+    def stitch(self, path: str | Path) -> None:
+        """Compact a table whose files have columns of the same rows."""
+        self._java.stitch(str(path))
+
     def join(self, path: str | Path) -> None:
         """Compact all files of each partition of an append table into one."""
         self._java.join(str(path))

@@ -18,6 +18,8 @@ import org.apache.paimon.catalog.CatalogContext;
 import org.apache.paimon.catalog.CatalogFactory;
 import org.apache.paimon.catalog.Identifier;
 import org.apache.paimon.append.AppendCompactTask;
+import org.apache.paimon.append.dataevolution.DataEvolutionCompactCoordinator;
+import org.apache.paimon.append.dataevolution.DataEvolutionCompactTask;
 import org.apache.paimon.crosspartition.GlobalIndexAssigner;
 import org.apache.paimon.crosspartition.IndexBootstrap;
 import org.apache.paimon.data.BinaryRow;
@@ -296,6 +298,17 @@ public class JavaPaimon {
         commit.commit(9223372036854775807L, messages);
         commit.close();
         write.close();
+    }
+
+    /** Compact a table whose files have columns of the same rows. */
+    public void stitch(String path) throws Exception {
+        FileStoreTable table = table(path, null, "{}");
+        List tasks = new DataEvolutionCompactCoordinator(table, false, false).plan();
+        List messages = new ArrayList();
+        for (int i = 0; i < tasks.size(); i++) messages.add(((DataEvolutionCompactTask) tasks.get(i)).doCompact(table, "stitcher"));
+        TableCommitImpl commit = table.newCommit("stitcher");
+        commit.commit(System.nanoTime(), messages);
+        commit.close();
     }
 
     /** Build the b-tree global index of a column for the rows that have none. */

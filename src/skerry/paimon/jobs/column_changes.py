@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from skerry.errors import ConflictError, UnsupportedError
 from skerry.paimon.change_request import commit_files
+from skerry.paimon.jobs.compact_row_ranges import ONE_FILE
 from skerry.paimon.jobs.row_tasks import RowJob
 from skerry.paimon.manifests.index_manifest import IndexManifestEntry
 from skerry.paimon.manifests.live_files import index_entries, live_entries
@@ -26,6 +27,7 @@ from skerry.paimon.manifests.manifest import ManifestEntry
 from skerry.paimon.metadata.snapshot import CommitKind
 from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.operations import IndexChange, ReplaceFiles
+from skerry.paimon.operations.conflicts import check_row_ranges
 from skerry.paimon.operations.row_vectors import change_vectors
 from skerry.paimon.planning.deletion_positions import Positions
 from skerry.paimon.planning.file_splits import FileSplits
@@ -43,9 +45,6 @@ from skerry.table.rows.schema import LARGE_OBJECT_KEY
 from skerry.table.summaries import RowChangeSummary
 
 __all__ = ["change_columns"]
-
-_ONE_FILE: Final = {"target-file-size": f"{1 << 50} b"}
-"""A group's columns are in one file, whatever its size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +221,7 @@ def _whole(split: Split) -> Split:
 def _write_columns(state: PaimonState, layout: WriteLayout, names: tuple[str, ...], task: _Update) -> WrittenDataFile:
     """Write the changed columns of all rows of a group."""
     schema = pa.schema([state.arrow_schema.field(name) for name in names])
-    options = {**layout.schema.options, **_ONE_FILE}
+    options = {**layout.schema.options, **ONE_FILE}
     own = replace(layout, columns=names, schema=replace(layout.schema, options=options))
     files = BucketFiles(own, task.bucket)
     new = conform(task.values, schema).read_all().combine_chunks()
@@ -305,15 +304,7 @@ def _check_base(
         return
     if set(_indexes_of(base, touched, names)) - set(_indexes_of(state, touched, names)):
         raise ConflictError("another writer has indexed the columns that change", location=base.name, retryable=False)
-    firsts = {group.first_row_id for group in touched}
-    seen = {entry.file.file_name for group in touched for entry in group.entries}
-    for entry in live_entries(base):
-        if entry.file.first_row_id in firsts and entry.file.file_name not in seen:
-            raise ConflictError(
-                f"another writer has added columns of the same rows: {entry.file.file_name}",
-                location=base.name,
-                retryable=False,
-            )
+    check_row_ranges(state, [entry for group in touched for entry in group.entries], base)
 
 
 def _key(entry: ManifestEntry) -> tuple[bytes, int, str]:

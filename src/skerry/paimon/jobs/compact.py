@@ -21,6 +21,7 @@ from skerry.errors import CommitUnknownError, ConflictError
 from skerry.paimon.change_request import ChangeRequest
 from skerry.paimon.commit import retry_policy
 from skerry.paimon.indexing import commit_indexed
+from skerry.paimon.jobs.compact_row_ranges import retyped_indexes
 from skerry.paimon.jobs.compact_tasks import BucketTask, CompactionRules, TaskResult, plan_compaction, run_task
 from skerry.paimon.jobs.waiting_rows import place_waiting
 from skerry.paimon.manifests.live_files import index_entries
@@ -31,6 +32,7 @@ from skerry.paimon.metadata.snapshots import find_snapshot
 from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.metadata.validation import check_rewritable
 from skerry.paimon.operations import IndexChange, ReplaceFiles
+from skerry.paimon.operations.conflicts import check_row_ranges
 from skerry.paimon.operations.row_vectors import change_vectors
 from skerry.paimon.statistics.samples import delete_key
 from skerry.paimon.writing.bucket_states import BucketStates
@@ -92,9 +94,11 @@ def compact(
 
     Raises:
         ConflictError: Others kept changing the files of all buckets.
-        UnsupportedError: Tables of this kind are not compacted; the message names the option.
+        UnsupportedError: Rows of tables of this kind are not sorted; the message names the option.
     """
     state = request.target.load()
+    if rules.clustering is not None:
+        check_rewritable(state.schema, "rows of such tables are not sorted", state.name)
     if not dry_run:
         state = place_waiting(request, state, rules.choose)
     tasks = plan_compaction(state, _layout(state, target_file_size), rules)
@@ -205,7 +209,6 @@ def _full_is_due(state: PaimonState) -> bool:
 
 def _layout(state: PaimonState, target_file_size: int | None) -> WriteLayout:
     layout = WriteLayout.of(state)
-    check_rewritable(layout.schema, "such tables are not compacted", state.name)
     if target_file_size is None:
         return layout
     options = {**layout.schema.options, "target-file-size": f"{target_file_size} b"}
@@ -278,6 +281,12 @@ class _Attempt:
         with owned_files(layout.storage) as created:
             if gone or deleted:
                 index = change_vectors(layout, index_entries(self.state), deleted, gone, owned=created)
+            check = None
+            if self.state.options.data_evolution:
+                replaced = [entry for result in results for entry in result.removed]
+                check = functools.partial(check_row_ranges, self.state, replaced)
+                outdated = retyped_indexes(self.state, replaced, index_entries(self.state))
+                index = replace(index, removed=(*index.removed, *outdated))
             operation = ReplaceFiles(
                 layout,
                 [entry for result in results for entry in result.removed],
@@ -287,6 +296,7 @@ class _Attempt:
                 index=index,
                 kept=[entry for one in done for entry in one.task.older if entry.file.file_name in names],
                 deletes={key[2]: delete_key(key[2], len(positions)) for key, positions in deleted.items()},
+                check=check,
                 properties=self.request.properties,
             )
             return _counts(commit_indexed(operation, self.request.target), done, index)

@@ -20,6 +20,7 @@ from skerry.paimon.jobs.compact_plan import (
     plan_universal,
     sorted_runs,
 )
+from skerry.paimon.jobs.compact_row_ranges import plan_row_ranges, stitch_rows
 from skerry.paimon.jobs.record_expiry import RecordExpiry
 from skerry.paimon.manifests.live_files import live_entries
 from skerry.paimon.manifests.manifest import FileSource, ManifestEntry
@@ -118,7 +119,8 @@ class TaskResult:
         removed: Files that are rewritten or move to another level.
         moved: Files at their new level.
         written: New files, changelog files among them.
-        deleted: int64[n] By older file, the positions of rows that newer ones have replaced, ascending.
+        deleted: int64[n] By older file, the positions of rows that newer ones have replaced; by new file that keeps the
+            ids of its rows, those of rows that are deleted; ascending.
     """
 
     removed: tuple[ManifestEntry, ...]
@@ -142,6 +144,10 @@ def plan_compaction(state: PaimonState, layout: WriteLayout, rules: CompactionRu
         if entry.bucket != POSTPONE_BUCKET and (rules.buckets is None or key in rules.buckets):
             buckets.setdefault(key, []).append(entry)
     splits = FileSplits(state, layout)
+    if state.options.data_evolution:
+        return [
+            task for entries in buckets.values() for task in _row_range_tasks(state, layout, splits, entries, rules)
+        ]
     if layout.has_keys:
         tasks = (_tree_task(state, layout, splits, entries, full=rules.full) for entries in buckets.values())
         return [task for task in tasks if task is not None]
@@ -166,6 +172,19 @@ def _small_file_tasks(
         own = {key: vectors[key] for key in map(_key, group) if key in vectors}
         reason = RewriteReason.ASKED if rules.full else RewriteReason.DELETES if own else RewriteReason.MANY_SMALL
         yield BucketTask(tuple(group), reason, vectors=own)
+
+
+def _row_range_tasks(
+    state: PaimonState,
+    layout: WriteLayout,
+    splits: FileSplits,
+    entries: Sequence[ManifestEntry],
+    rules: CompactionRules,
+) -> Iterable[BucketTask]:
+    least = layout.options.compaction_min_file_num if rules.min_input_files is None else rules.min_input_files
+    for files in plan_row_ranges(entries, layout, 2 if rules.full else least, location=state.name):
+        reason = RewriteReason.ASKED if rules.full else RewriteReason.MANY_SMALL
+        yield BucketTask(tuple(files), reason, vectors=_vectors(splits, files))
 
 
 def _key(entry: ManifestEntry) -> VectorKey:
@@ -213,6 +232,10 @@ def run_task(state: PaimonState, layout: WriteLayout, clustering: Clustering | N
         clustering: The order of rows; None to keep theirs.
         task: The task.
     """
+    if state.options.data_evolution:
+        bucket = _location_of(layout, task.entries[0])
+        file, deleted = stitch_rows(state, layout, bucket, task.entries, task.vectors)
+        return TaskResult(task.entries, (), (file,), deleted)
     splits = FileSplits(state, layout, task.vectors)
     if task.unit is not None:
         return _TreeMerge(state, layout, splits, task).run()

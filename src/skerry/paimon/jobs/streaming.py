@@ -20,8 +20,6 @@ import pyarrow as pa
 
 from skerry.errors import FormatError, NotFoundError, UnsupportedError
 from skerry.paimon.handle import PaimonHandle
-from skerry.paimon.manifests.live_files import delta_entries
-from skerry.paimon.manifests.manifest import FileKind
 from skerry.paimon.manifests.manifest_list import read_manifest_list
 from skerry.paimon.metadata.changelogs import announced_level, has_changelog
 from skerry.paimon.metadata.consumers import write_consumer
@@ -31,7 +29,7 @@ from skerry.paimon.metadata.snapshots import find_snapshot, read_snapshot
 from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.planning.plan import ScanPlanner
 from skerry.paimon.planning.splits import Split
-from skerry.paimon.reading.changes import PaimonChanges, changelog_rows, changes_rows, read_commit
+from skerry.paimon.reading.changes import PaimonChanges, changelog_rows, changes_rows, is_compared, read_commit
 from skerry.paimon.reading.rows import SplitReader
 from skerry.paimon.reading.scan import PaimonScan
 from skerry.storage import Storage
@@ -309,9 +307,7 @@ class PaimonStream:
         return [kind(reader, pack, schema, ordinal, snapshot.id) for pack in packs]
 
     def _of_commit(self, state: PaimonState, snapshot: Snapshot, ordinal: int) -> list[PaimonTask]:
-        # what an overwrite adds is in its files, unless a compaction will announce it
-        is_compared = announced_level(state.schema) > 0 or not _only_adds(state, snapshot)
-        if snapshot.commit_kind is CommitKind.OVERWRITE and is_compared:
+        if is_compared(state, snapshot):
             if self.choice.changes:
                 choice = self.choice
                 return [ComparedTask(state, snapshot, choice.columns, choice.where, choice.on, ordinal)]
@@ -392,16 +388,6 @@ def _added_files(state: PaimonState, snapshot: Snapshot) -> int:
     if name is None:
         return 0
     return sum(found.num_added_files for found in read_manifest_list(state.storage, state.paths.manifest(name)))
-
-
-def _only_adds(state: PaimonState, snapshot: Snapshot) -> bool:
-    """Whether an overwrite found nothing to replace."""
-    if any(entry.kind is FileKind.DELETE for entry in delta_entries(state, snapshot)):
-        return False
-    if snapshot.index_manifest is None:
-        return True
-    before = find_snapshot(state.storage, state.paths, snapshot.id - 1)
-    return before is not None and before.index_manifest == snapshot.index_manifest
 
 
 def _packed(splits: Iterable[Split], target_bytes: int) -> Iterator[tuple[Split, ...]]:

@@ -12,13 +12,15 @@ import pyarrow as pa
 
 from skerry.errors import ConflictError, FormatError
 from skerry.paimon.manifests.index_manifest import IndexManifestEntry
+from skerry.paimon.manifests.live_files import live_entries
 from skerry.paimon.manifests.manifest import FileIdentity, FileKind, ManifestEntry
 from skerry.paimon.metadata.schema import TableSchema
+from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.operations.change import IndexChange
 from skerry.paimon.planning.sections import check_levels as check_overlaps
 from skerry.paimon.planning.sections import key_ranges
 
-__all__ = ["check_entries", "check_indexes", "check_levels"]
+__all__ = ["check_entries", "check_indexes", "check_levels", "check_row_ranges"]
 
 
 def _conflict(message: str) -> ConflictError:
@@ -97,6 +99,39 @@ def check_indexes(now: Iterable[IndexManifestEntry], change: IndexChange, entrie
     marked = {key for entry in change.added for key in _with_vectors(entry)}
     for _, _, name in staying & (gone | marked):
         raise _conflict(f"rows of data file {name} were deleted by another writer")
+
+
+def check_row_ranges(state: PaimonState, entries: Iterable[ManifestEntry], base: PaimonState) -> None:
+    """Refuse a base in which others have written columns of rows that some files have.
+
+    Args:
+        state: The state that was read.
+        entries: The files, of that state.
+        base: The newest state.
+
+    Raises:
+        ConflictError: They have; the work must be repeated.
+    """
+    if base.snapshot == state.snapshot:
+        return
+    ranges: dict[bytes, set[tuple[int, int]]] = {}
+    for entry in entries:
+        first = entry.file.first_row_id
+        if first is not None:
+            ranges.setdefault(entry.partition, set()).add((first, first + entry.file.row_count))
+    bounds = {partition: np.array(sorted(found), np.int64) for partition, found in ranges.items()}
+    known = {entry.file.file_name for entry in live_entries(state, ranges)}
+    for entry in live_entries(base, ranges):
+        first, found = entry.file.first_row_id, bounds[entry.partition]
+        if first is None or entry.file.file_name in known:
+            continue
+        place = int(np.searchsorted(found[:, 0], first, side="right")) - 1
+        if place >= 0 and first < found[place, 1]:
+            raise ConflictError(
+                f"another writer has added columns of the same rows: {entry.file.file_name}",
+                location=base.name,
+                retryable=False,
+            )
 
 
 def _file_key(entry: ManifestEntry) -> tuple[bytes, int, str]:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skerry.errors import FormatError, UnsupportedError
+from skerry.errors import FormatError
 from skerry.paimon.manifests.manifest import FileKind
 from skerry.paimon.metadata.paths import POSTPONE_BUCKET
 from skerry.paimon.metadata.snapshot import Snapshot
@@ -124,17 +124,15 @@ class EntryPruner:
         return replace(self._sections(live, vectors), partitions=partitions)
 
     def plan_added(self, found: ReadEntries) -> PaimonPlan:
-        """Plan a read of the added files, each by itself; see `plan`."""
-        if self.state.options.data_evolution:
-            raise UnsupportedError(
-                "table option data-evolution.enabled=true: added files may have columns of older rows, so that they "
-                "are not read by themselves; changes() compares states",
-                location=self.state.name,
-            )
+        """Plan a read of the added files, each by itself, or with others that have columns of its rows; see `plan`."""
         added = found.take(np.flatnonzero(found.numbers("_KIND") == FileKind.ADD))
         partition_may, _ = self._partition_may(added)
         live = self._checked(added.take(np.flatnonzero(partition_may[added.partitions.codes])))
         judge = self._pruner(live)
+        if self.state.options.data_evolution:
+            sections, _ = self._overlaps(live)
+            verdict = judge.by_stitched_values(sections)
+            return self._finish(live, sections.only(sections.any(verdict.may)), None, verdict.must, {})
         verdict = judge.by_keys() if self.state.schema.primary_keys else judge.by_values()
         rows = np.flatnonzero(verdict.may)
         reasons = [(f"bounds without {reason}", count) for reason, count in verdict.reasons]

@@ -17,6 +17,8 @@ import numpy as np
 import pyarrow as pa
 
 from skerry.errors import NotFoundError, SchemaError
+from skerry.paimon.manifests.live_files import delta_entries
+from skerry.paimon.manifests.manifest import FileKind
 from skerry.paimon.metadata.changelogs import announced_level, changes_list, has_changelog, read_changelog
 from skerry.paimon.metadata.snapshot import CommitKind, Snapshot
 from skerry.paimon.metadata.snapshots import earliest_id, find_snapshot
@@ -41,7 +43,7 @@ from skerry.table.rows.row_stream import RowStream
 from skerry.table.rows.schema import leaf
 from skerry.table.work.read_ahead import default_threads
 
-__all__ = ["PaimonChanges", "changelog_rows", "changes", "changes_rows", "read_commit"]
+__all__ = ["PaimonChanges", "changelog_rows", "changes", "changes_rows", "is_compared", "read_commit"]
 
 _TYPES: Final = tuple(ChangeType)
 _BY_KIND: Final = np.array(
@@ -138,8 +140,8 @@ class PaimonChanges(RowStream):
 
     def _of_commit(self, snapshot: Snapshot) -> Iterator[ChangedRows]:
         planner = ScanPlanner(self._state, conjuncts_of(self._predicate), self._threads)
-        if snapshot.commit_kind is CommitKind.OVERWRITE or self._state.options.data_evolution:
-            yield self._compared(snapshot)  # an append may have further columns of older rows
+        if snapshot.commit_kind is CommitKind.OVERWRITE or is_compared(self._state, snapshot):
+            yield self._compared(snapshot)
             return
         reads_changelog = has_changelog(self._state.schema)
         plan = planner.plan_changelog(snapshot) if reads_changelog else planner.plan_delta(snapshot)
@@ -207,6 +209,40 @@ def changes_rows(state: PaimonState, snapshot: Snapshot) -> bool:
     if snapshot.commit_kind is CommitKind.OVERWRITE:
         return True
     return changes_list(state.schema, snapshot) is not None
+
+
+def is_compared(state: PaimonState, snapshot: Snapshot) -> bool:
+    """Whether the changes of a commit are in no file, so that states are compared.
+
+    What an overwrite adds is in its files, unless a compaction will announce it. Where several files have columns of
+    the same rows, any commit may have added columns of older ones.
+    """
+    if snapshot.commit_kind is CommitKind.OVERWRITE:
+        if announced_level(state.schema) > 0 or not _only_adds(state, snapshot):
+            return True
+    elif not state.options.data_evolution:
+        return False
+    return state.options.data_evolution and not _adds_rows(state, snapshot)
+
+
+def _only_adds(state: PaimonState, snapshot: Snapshot) -> bool:
+    """Whether an overwrite found nothing to replace."""
+    if any(entry.kind is FileKind.DELETE for entry in delta_entries(state, snapshot)):
+        return False
+    if snapshot.index_manifest is None:
+        return True
+    before = find_snapshot(state.storage, state.paths, snapshot.id - 1)
+    return before is not None and before.index_manifest == snapshot.index_manifest
+
+
+def _adds_rows(state: PaimonState, snapshot: Snapshot) -> bool:
+    """Whether the files that a commit added have rows that were not there before."""
+    added = delta_entries(state, snapshot)
+    before = find_snapshot(state.storage, state.paths, snapshot.id - 1) if snapshot.id > 1 else None
+    if not added or (before is None and snapshot.id > 1):
+        return not added
+    start = 0 if before is None else before.next_row_id or 0
+    return all(entry.file.first_row_id is not None and entry.file.first_row_id >= start for entry in added)
 
 
 def _without_common(

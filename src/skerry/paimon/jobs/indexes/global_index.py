@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skerry.errors import ConflictError, NotFoundError, UnsupportedError
+from skerry.errors import NotFoundError, UnsupportedError
 from skerry.paimon.change_request import ChangeRequest, commit_files, redo_after_conflicts
 from skerry.paimon.file_index.btree import TYPE, can_index, is_text
 from skerry.paimon.file_index.btree_writing import SortedRows, encode_btree
@@ -31,6 +31,7 @@ from skerry.paimon.manifests.manifest import ManifestEntry
 from skerry.paimon.metadata.snapshot import CommitKind
 from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.operations import IndexChange, ReplaceFiles
+from skerry.paimon.operations.conflicts import check_row_ranges
 from skerry.paimon.planning.file_splits import FileSplits
 from skerry.paimon.planning.row_id_pruning import CoveredRows
 from skerry.paimon.planning.row_sections import is_dedicated_name, stitched_entries
@@ -92,6 +93,7 @@ def build_global_indexes(request: ChangeRequest, columns: Sequence[str] | None =
         ranges = [found for field in fields for found in _ranges(state, job.layout, field)]
         if not ranges:
             return IndexSummary()
+        indexed = [entry for found in ranges for entry in found.entries]
         with job.layout.owned_files({join(state.location, "index")}) as owned:
             work = functools.partial(_write_index, state, job.layout)
             built = job.run("index", work, ranges, lambda found: len(found.entries), owned)
@@ -102,12 +104,12 @@ def build_global_indexes(request: ChangeRequest, columns: Sequence[str] | None =
                 [],
                 CommitKind.APPEND,
                 index=IndexChange(added),
-                kept=[entry for found in ranges for entry in found.entries],
-                check=functools.partial(_check_base, state, ranges),
+                kept=indexed,
+                check=functools.partial(check_row_ranges, state, indexed),
                 properties=request.properties,
             )
             commit_files(request, operation)
-        files = {entry.file.file_name for found in ranges for entry in found.entries}
+        files = {entry.file.file_name for entry in indexed}
         return IndexSummary(len(files), sum(entry.row_count for entry in added), sum(one.file_size for one in added))
 
     return redo_after_conflicts(request, attempt)
@@ -300,24 +302,3 @@ def _sorted_rows(state: PaimonState, found: _Range, type_: AtomicType) -> Sorted
 
 def _one(parts: list[pa.Array], type_: pa.DataType) -> pa.Array:
     return pa.chunked_array(parts, type_).combine_chunks()
-
-
-def _check_base(state: PaimonState, ranges: Sequence[_Range], base: PaimonState) -> None:
-    """Refuse a base in which others have updated the indexed columns.
-
-    Raises:
-        ConflictError: They have.
-    """
-    if base.snapshot == state.snapshot:
-        return
-    known = {entry.file.file_name for found in ranges for entry in found.entries}
-    for entry in live_entries(base, {found.partition for found in ranges}):
-        if entry.file.file_name in known:
-            continue
-        for found in ranges:
-            if found.first <= _first(entry) < found.end:
-                raise ConflictError(
-                    f"another writer has added columns of the same rows: {entry.file.file_name}",
-                    location=base.name,
-                    retryable=False,
-                )
