@@ -155,6 +155,7 @@ def test_tables_fit_in_sixty_columns(run, wide, monkeypatch, command):
     arguments = {"ls": [], "refs": ["ls", wide]}.get(verb, [wide, *rest])
     shown = re.sub(r"\x1b\[[0-9;]*m", "", run(verb, *arguments))
     assert [line for line in shown.splitlines() if len(line) > 60] == []
+    assert (verb == "changes") == ("_change_type" in shown)
 
 
 def test_times_are_in_utc_in_and_out():

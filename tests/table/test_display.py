@@ -75,6 +75,7 @@ def test_a_plan_shows_its_steps_and_reasons(table):
     scan = table.scan(where="id > 1000")
     found = shape(scan)
     assert found.tags == shape(scan.explain()).tags
+    assert repr(scan.explain()).startswith("scan of a.t, snapshot ")
     assert any("id" in line and "1000" in line for line in found.text.splitlines())
     assert found.tags.count("tr") == 1 + len(scan.explain().plan.steps)
 
@@ -87,7 +88,14 @@ def test_lists_of_records_are_tables(table):
     assert shape(table.health(orphans=False)).tags.count("tr") == 1 + len(table.health(orphans=False))
     assert "snapshot id" in shape(snapshots[0]).text
     assert "main" in shape(table.refs()["main"]).text
+    header, first, second = repr(snapshots).splitlines()
+    assert header.split() == ["snapshot", "committed", "operation", "rows", "statistics"]
+    assert first.split()[::3] == [str(snapshots[0].snapshot_id), "append"]
+    assert "200" in second.split()
+    assert repr(table.health(orphans=False)).startswith("small_files: 0 of 2 data files")
+    assert repr(table.indexes()) == "[]"
     none = type(snapshots)([], repr)
+    assert repr(none) == "[]"
     assert "Snapshots (0)" in shape(none).text
 
 
@@ -96,6 +104,19 @@ def test_results_and_catalogs_are_shown(table):
     assert "snapshot ids" not in shape(table.expire_snapshots(dry_run=True)).text.replace("snapshot ids\n0", "")
     assert "a" in shape(table.catalog).text.splitlines()
     assert repr(table.inspect).startswith("metadata tables: snapshots, history")
+
+
+def test_joins_show_themselves(table):
+    joinable = table.catalog.joinable("a.t", "id")
+    assert "compared with 0 columns" in shape(joinable).text
+    assert repr(joinable) == "column  distinct  has of this column  of it in this column"
+    table.catalog.create_table("a.u", pa.schema([("id", pa.int64())]), if_not_exists=True).append({"id": range(50)})
+    assert repr(table.catalog.joinable("a.t", "id")).splitlines()[1].split() == ["a.u", "id", "50", "50.0%", "100.0%"]
+    plan = table.catalog.explain("SELECT 1 FROM a.t JOIN a.u ON t.id = u.id WHERE t.id < 7")
+    found = shape(plan)
+    assert found.tags.count("table") == 2
+    assert "u.id = t.id" in found.text
+    assert repr(plan) == str(plan)
 
 
 def test_wide_tables_are_cut(tmp_path):

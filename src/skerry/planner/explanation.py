@@ -46,6 +46,9 @@ class QueryPlan:
             lines.append(str(select.joins))
         return "\n".join([*lines, "", self.sql])
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def _repr_html_(self) -> str:
         from skerry.markup import element
         from skerry.table.display import framed

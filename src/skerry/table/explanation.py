@@ -89,6 +89,9 @@ class Explanation:
         }
         return framed(f"Scan of {self.table}", definitions(facts), table(list(self.plan.steps), columns, caption=""))
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def __str__(self) -> str:
         lines = [f"scan of {self.table}, snapshot {self.snapshot_id}", f"  columns  {', '.join(self.columns)}"]
         lines.append(f"  where    {self.where}")

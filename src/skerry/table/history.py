@@ -9,7 +9,8 @@ from typing import Any, NamedTuple, TypeVar, overload
 
 from skerry.arguments import check_whole_number
 from skerry.errors import FormatError, SchemaError
-from skerry.table.records import Record, Records
+from skerry.table.records import Record, Records, aligned
+from skerry.table.work.quantities import moment
 
 __all__ = [
     "MAIN",
@@ -101,7 +102,12 @@ class Snapshots(Sequence[Snapshot]):
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return repr(list(self))
+        lines = [("snapshot", "committed", "operation", "rows", "statistics")]
+        for one in self:
+            rows = one.summary.get("total-records", "")
+            number, published = f"{int(rows):,}" if rows.isdecimal() else "", "published" if one.has_statistics else ""
+            lines.append((str(one.snapshot_id), moment(one.timestamp), one.operation, number, published))
+        return aligned(lines, "><<><") if len(lines) > 1 else "[]"
 
     def _repr_html_(self) -> str:
         from skerry.table.display import records_html

@@ -43,13 +43,16 @@ def changes(
     With --on, or columns that identify rows, an update is printed as the row before and after.
     """
     opened = open_table(table, warehouse, properties)
-    only_some = limit is None and is_terminal() and not as_json
     found = opened.changes(
         _snapshot(start), _snapshot(end), columns=split_names(columns) or None, where=where, on=split_names(on) or None
     )
-    at_most = TERMINAL_ROWS + 1 if only_some else limit
-    rows = found if at_most is None else _first(found.to_batches(), at_most)
-    print_rows(rows, as_json=as_json, at_most=TERMINAL_ROWS if only_some else None)
+    if as_json or not is_terminal():
+        print_rows(found if limit is None else _first(found.to_batches(), limit), as_json=as_json, at_most=None)
+        return
+    rows = _first(found.to_batches(), TERMINAL_ROWS + 1 if limit is None else limit)
+    if not columns:  # what happened is told first: not all columns have room
+        rows = rows.select(sorted(rows.column_names, key=lambda name: name != "_change_type"))
+    print_rows(rows, as_json=False, at_most=TERMINAL_ROWS if limit is None else None)
 
 
 def _snapshot(text: str | None) -> int | str | None:

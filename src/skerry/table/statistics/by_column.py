@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from skerry.table.records import aligned
 from skerry.table.rows.schema import nearest
 from skerry.table.statistics.column_statistics import ColumnStatistics
 
@@ -66,11 +67,7 @@ class Statistics(dict[str, ColumnStatistics]):
         for known in self.values():
             counts = [_number(each) for each in (known.ndv, known.lower, known.upper, known.null_count)]
             lines.append((known.column, *counts, str(known.freshness)))
-        widths = [max(len(line[at]) for line in lines) for at in range(5)]
-        return "\n".join(
-            "  ".join([line[0].ljust(widths[0]), *(line[at].rjust(widths[at]) for at in range(1, 5)), line[5]])
-            for line in lines
-        )
+        return aligned(lines, "<>>>><")
 
     def _repr_html_(self) -> str:
         from skerry.table.statistics.display import statistics_html

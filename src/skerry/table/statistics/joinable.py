@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from skerry.arguments import check_whole_number
 from skerry.errors import NotFoundError, SchemaError
+from skerry.table.records import aligned
 from skerry.table.rows.schema import nearest
 from skerry.table.statistics.column_statistics import FRESH, Freshness
 from skerry.theta import ThetaSketch
@@ -174,6 +175,19 @@ class JoinableColumns(Sequence[JoinableColumn]):
 
     def __iter__(self) -> Iterator[JoinableColumn]:
         return iter(self.columns)
+
+    def __repr__(self) -> str:
+        lines = [("column", "distinct", "has of this column", "of it in this column")]
+        lines += [
+            (
+                f"{match.table} {match.column}",
+                f"{match.ndv:,.0f}",
+                f"{match.containment.estimate:.1%}",
+                f"{match.contained.estimate:.1%}",
+            )
+            for match in self
+        ]
+        return aligned(lines, "<>>>")
 
     def _repr_html_(self) -> str:
         from skerry.markup import Column, element, table
