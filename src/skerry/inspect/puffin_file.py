@@ -24,6 +24,7 @@ _FLAG_BYTES: Final = 4
 _REGIONS: Final = (
     ("skerry.samples", "of columns and groups of files"),
     ("skerry.group-sketches", "of groups of files"),
+    ("skerry.row-sample", "rows by chance"),
 )
 
 

@@ -24,6 +24,7 @@ __all__ = ["ColumnLine", "TablePage", "read_health", "read_table", "show_checks"
 _COLUMNS_PER_PAGE: Final = 100
 _SAMPLE_COLUMNS: Final = 30
 _SAMPLE_ROWS: Final = 12
+_HEADER_LETTERS: Final = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,7 +288,8 @@ def _sample(found: TablePage) -> Html:
 
 
 def _sample_column(found: TablePage, name: str, at: int) -> Column[list[Any]]:
-    return Column(name, lambda row: cell(row[at]), right=all(_is_number(row[at]) for row in found.sample))
+    title = name if len(name) <= _HEADER_LETTERS else f"{name[: _HEADER_LETTERS - 1]}…"
+    return Column(title, lambda row: cell(row[at]), right=all(_is_number(row[at]) for row in found.sample), note=name)
 
 
 def _is_number(value: Any) -> bool:
