@@ -5,6 +5,7 @@ The shipped ones are by pypaimon 2.1. Spec: docs/formats/paimon.md § 8.8, § 8.
 
 from __future__ import annotations
 
+import base64
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -393,8 +394,23 @@ def test_blobs_and_vectors_are_written_to_files_of_their_own(tmp_path: Path) -> 
     assert contents(table, where="id IN (2, 9)") == [(2, None, [0.0, 1.0]), (9, None, [9.0, 9.0])]
     table.delete("id = 1")
     assert [row[0] for row in contents(table)] == [2, 3, 4, 5, 9]
-    with pytest.raises(UnsupportedError, match="BLOB column 'b' cannot be updated"):
-        table.upsert(apart_rows([(3, b"new", None)]), on=["id"])
+    blobs = sorted(tmp_path.rglob("*.blob"))
+    table.upsert(apart_rows([(3, b"new", None), (9, None, None)]), on=["id"])
+    assert {row[0]: row[1] for row in contents(table)} == {
+        **{number: value for number, value, _ in ROWS if number in (2, 4)},
+        3: b"new",
+        5: b"z",
+        9: None,
+    }
+    new = [path for path in tmp_path.rglob("*.blob") if path not in blobs]
+    sizes = sorted(path.stat().st_size for path in new)
+    assert (len(sizes), sizes[0] < 80, sizes[1] > 900) == (2, True, True)  # files of single rows stay
+    table.update({"b": "NULL"}, where="id = 3")
+    table.upsert(apart_rows([(4, b"again", [4.0, 4.0]), (3, b"and again", None)]), on=["id"])
+    values = {row[0]: row[1] for row in contents(table)}
+    assert (values[3], values[4], values[2]) == (b"and again", b"again", None)
+    table.compact(full=True)
+    assert {row[0]: row[1] for row in contents(table)} == values
 
 
 def test_blobs_are_divided_among_files_of_the_target_size(tmp_path: Path) -> None:
@@ -436,6 +452,10 @@ def test_pypaimon_reads_blobs_and_vectors_written_here(tmp_path: Path, pypaimon:
     assert [tuple(row.values()) for row in pypaimon.read(table.location).to_pylist()] == rows
     pypaimon.write(table.location, apart_rows(rows[:1]))
     assert contents(table.refresh()) == [*rows, rows[0]]
+    table.upsert(apart_rows([(3, b"changed", [5.0, 6.0])]), on=["id"])
+    expected = [rows[0], (3, b"changed", [5.0, 6.0]), rows[2], rows[0]]
+    assert contents(table) == expected
+    assert [tuple(row.values()) for row in pypaimon.read(table.location).to_pylist()] == expected
 
 
 @pytest.mark.spark
@@ -455,6 +475,22 @@ def test_blobs_are_exchanged_with_java(tmp_path: Path, java_paimon: JavaPaimon) 
         b"def",
         None,
     ]
+    table.upsert(pa.table({"id": [1, 4], "b": [b"ABC", None]}, schema=schema), on=["id"])
+    assert java_paimon.read(table.location) == [[1, "QUJD"], [2, None], [3, ""], [4, None], [5, None]]
+    table.upsert(pa.table({"id": [3, 5], "b": [b"abc", b"x"]}, schema=schema), on=["id"])
+    expected = [[1, "QUJD"], [2, None], [3, "YWJj"], [4, None], [5, "eA=="]]
+    assert java_paimon.read(table.location) == expected
+    table.compact(full=True)
+    assert java_paimon.read(table.location) == expected
+    table.set_properties({"blob.target-file-size": "40 b"})
+    table.append(
+        pa.table({"id": range(6, 12), "b": [b"a" * 20, b"b" * 20, None, b"c" * 20, b"d", b"e"]}, schema=schema)
+    )
+    before = set(tmp_path.rglob("*.blob"))
+    table.upsert(pa.table({"id": [7, 8], "b": [b"B", b"C"]}, schema=schema), on=["id"])
+    assert len(set(tmp_path.rglob("*.blob")) - before) == 3  # the second file is divided, that of row 11 stays
+    values = {row[0]: base64.b64decode(row[1]) for row in java_paimon.read(table.location)[5:]}
+    assert values == {6: b"a" * 20, 7: b"B", 8: b"C", 9: b"c" * 20, 10: b"d", 11: b"e"}
 
 
 def test_updates_of_indexed_columns_drop_the_index_if_they_may(tmp_path: Path) -> None:

@@ -1,14 +1,16 @@
 """Row changes where several files have columns of the same rows: updates write files of the changed columns alone.
 
-Updated rows stay where they are: a new file has the changed columns of all rows of their group. Deleted rows are listed
-by the deletion vector of the group's oldest file; new rows are appended.
+Updated rows stay where they are: a new file has the changed columns of all rows of their group; of BLOB columns, all
+rows of a BLOB file with an updated one. Deleted rows are listed by the deletion vector of the group's oldest file; new
+rows are appended.
 
-Spec: docs/formats/paimon.md § 8.10.
+Spec: docs/formats/paimon.md § 8.10, § 8.11.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -31,15 +33,18 @@ from skerry.paimon.operations.conflicts import check_row_ranges
 from skerry.paimon.operations.row_vectors import change_vectors
 from skerry.paimon.planning.deletion_positions import Positions
 from skerry.paimon.planning.file_splits import FileSplits
-from skerry.paimon.planning.row_sections import stitched_entries
+from skerry.paimon.planning.row_sections import is_dedicated_name, stitched_entries
 from skerry.paimon.planning.splits import Split
 from skerry.paimon.reading.rows import SplitReader
 from skerry.paimon.statistics.samples import delete_key
 from skerry.paimon.writing.bucket_states import BucketStates
 from skerry.paimon.writing.data_files import BucketFiles, BucketLocation, WrittenDataFile
+from skerry.paimon.writing.dedicated_files import BlobFiles
 from skerry.paimon.writing.layout import WriteLayout
 from skerry.paimon.writing.lineage import ROW_ID_FIELD
 from skerry.paimon.writing.table_writers import write_rows
+from skerry.storage import join
+from skerry.table.owned_files import give_up
 from skerry.table.rows.incoming import conform
 from skerry.table.rows.schema import LARGE_OBJECT_KEY
 from skerry.table.summaries import RowChangeSummary
@@ -69,6 +74,7 @@ class _Update:
     Args:
         bucket: Where the group is.
         first_row_id: The id of its first row.
+        pieces: By BLOB column, ranges of rows that are in one file; all rows together.
         split: Its files, deleted rows included.
         rows: The rows with new values, as int64[n] distances from the first, ascending.
         values: The changed columns of these rows.
@@ -76,6 +82,7 @@ class _Update:
 
     bucket: BucketLocation
     first_row_id: int
+    pieces: Mapping[str, tuple[tuple[int, int], ...]]
     split: Split
     rows: npt.NDArray[np.int64]
     values: pa.Table
@@ -126,7 +133,7 @@ def change_columns(
             written += write_rows(layout, rows, BucketStates.of(state), None).files
             owned.add(*(location for file in written for location in file.locations))
         work = functools.partial(_write_columns, state, layout, tuple(names))
-        written += job.run("rewrite", work, updates, lambda update: 1, owned)
+        written += itertools.chain.from_iterable(job.run("rewrite", work, updates, lambda update: 1, owned))
         if deleted:
             vectors = {_key(groups[name].anchor): positions for name, positions in deleted.items()}
             index = change_vectors(layout, index_entries(state), vectors, owned=owned)
@@ -171,8 +178,6 @@ def _check_columns(layout: WriteLayout, names: Sequence[str]) -> None:
                 "stay in their files",
                 location=layout.name,
             )
-        if LARGE_OBJECT_KEY in (layout.schema.arrow_schema.field(name).metadata or {}):
-            raise UnsupportedError(f"BLOB column {name!r} cannot be updated", location=layout.name)
 
 
 def _deleted(
@@ -206,7 +211,27 @@ def _updates(
             folder = layout.bucket_folder(anchor.partition, anchor.bucket)
             bucket = BucketLocation(anchor.partition, anchor.bucket, anchor.total_buckets, folder)
             split = _whole(splits.raw(group.entries))
-            yield _Update(bucket, first, split, ids[low:high] - first, values.slice(low, high - low))
+            new = values.slice(low, high - low)
+            pieces = {name: _pieces(splits.state, group, name) for name in names if name in _blobs(splits.state)}
+            yield _Update(bucket, first, pieces, split, ids[low:high] - first, new)
+
+
+def _blobs(state: PaimonState) -> frozenset[str]:
+    """The BLOB columns."""
+    return frozenset(field.name for field in state.arrow_schema if LARGE_OBJECT_KEY in (field.metadata or {}))
+
+
+def _pieces(state: PaimonState, group: _Group, column: str) -> tuple[tuple[int, int], ...]:
+    """The ranges of rows of a group that the newest files of a BLOB column have, or that no file has."""
+    own, count = state.schema.field(column).id, group.anchor.file.row_count
+    bounds = {0, count}
+    for entry in group.entries:
+        file = entry.file
+        then = state.schema_by_id(file.schema_id)
+        if is_dedicated_name(file.file_name) and own in {then.field(name).id for name in file.write_cols or ()}:
+            first = (file.first_row_id or 0) - group.first_row_id
+            bounds |= {first, first + file.row_count}
+    return tuple(itertools.pairwise(sorted(bounds)))
 
 
 def _whole(split: Split) -> Split:
@@ -218,13 +243,57 @@ def _whole(split: Split) -> Split:
     return replace(split, sections=sections)
 
 
-def _write_columns(state: PaimonState, layout: WriteLayout, names: tuple[str, ...], task: _Update) -> WrittenDataFile:
-    """Write the changed columns of all rows of a group."""
+def _write_columns(
+    state: PaimonState, layout: WriteLayout, names: tuple[str, ...], task: _Update
+) -> list[WrittenDataFile]:
+    """Write the changed columns of a group."""
+    blobs = [name for name in names if name in task.pieces]
+    others = tuple(name for name in names if name not in blobs)
+    written: list[WrittenDataFile] = []
+    try:
+        for name in blobs:
+            written += _write_blobs(state, layout, name, task)
+        if others:
+            written.append(_write_ordinary(state, layout, others, task))
+    except BaseException:
+        give_up(layout.storage, (location for file in written for location in file.locations))
+        raise
+    return written
+
+
+def _write_blobs(state: PaimonState, layout: WriteLayout, name: str, task: _Update) -> Iterator[WrittenDataFile]:
+    """Write a BLOB column of the ranges that have updated rows; the bytes of the other rows are copied."""
+    schema = pa.schema([state.arrow_schema.field(name)])
+    new = conform(task.values.select([name]), schema).read_all().combine_chunks()
+    options = {**state.schema.options, "blob-as-descriptor": "true"}
+    described = replace(state, schema=replace(state.schema, options=options))
+    old = pa.Table.from_batches(SplitReader(described, schema).batches([task.split]), schema).combine_chunks()
+    for begin, end in task.pieces[name]:
+        low, high = np.searchsorted(task.rows, [begin, end]).tolist()
+        if low == high:
+            continue
+        files = BlobFiles(layout, task.bucket.folder, name)
+        try:
+            for batch in old.slice(begin, end - begin).to_batches():
+                files.write(_merged(batch, task.rows[low:high] - begin, new.slice(low, high - low)))
+            found = files.close()
+        except BaseException:
+            files.abort()
+            raise
+        first = task.first_row_id + begin
+        for file in found:
+            location = join(task.bucket.folder, file.file_name)
+            yield WrittenDataFile(task.bucket, replace(file, first_row_id=first), (location,))
+            first += file.row_count
+
+
+def _write_ordinary(state: PaimonState, layout: WriteLayout, names: tuple[str, ...], task: _Update) -> WrittenDataFile:
+    """Write changed columns of all rows of a group."""
     schema = pa.schema([state.arrow_schema.field(name) for name in names])
     options = {**layout.schema.options, **ONE_FILE}
     own = replace(layout, columns=names, schema=replace(layout.schema, options=options))
     files = BucketFiles(own, task.bucket)
-    new = conform(task.values, schema).read_all().combine_chunks()
+    new = conform(task.values.select(list(names)), schema).read_all().combine_chunks()
     row = 0
     try:
         for batch in SplitReader(state, schema).batches([task.split]):

@@ -32,7 +32,7 @@ class FileSplits:
     def __init__(
         self, state: PaimonState, layout: WriteLayout, vectors: Mapping[VectorKey, VectorLocation] | None = None
     ) -> None:
-        self._state = state
+        self.state = state
         self._layout = layout
         if vectors is None:
             vectors = vector_locations(state, state.snapshot) if state.snapshot is not None else {}
@@ -68,8 +68,8 @@ class FileSplits:
 
     def raw(self, entries: Sequence[ManifestEntry]) -> Split:
         """Files of one bucket, read one after the other without merging; or together, if they have the same rows."""
-        if self._state.options.data_evolution:
-            groups = stitched_entries(entries, location=self._state.name)
+        if self.state.options.data_evolution:
+            groups = stitched_entries(entries, location=self.state.name)
             stitched = (Section((tuple(map(self.file, group)),), len(group) == 1, len(group) > 1) for group in groups)
             return self._split(entries, tuple(stitched))
         files = tuple(map(self.file, entries))
@@ -77,16 +77,16 @@ class FileSplits:
 
     def merged(self, entries: Sequence[ManifestEntry]) -> Split:
         """Files of one bucket whose records are merged."""
-        ranges = _ranges(entries, self._state.schema)
+        ranges = _ranges(entries, self.state.schema)
         runs = sorted_runs(list(range(len(entries))), ranges)
         section = Section(tuple(tuple(self.file(entries[number]) for number in run) for run in runs), False)
         return self._split(entries, (section,))
 
     def _split(self, entries: Sequence[ManifestEntry], sections: tuple[Section, ...]) -> Split:
         first = entries[0]
-        snapshot = self._state.snapshot
+        snapshot = self.state.snapshot
         snapshot_id = snapshot.id if snapshot is not None else 0
-        return Split(first.partition, first.bucket, first.total_buckets, sections, snapshot_id, self._state.branch)
+        return Split(first.partition, first.bucket, first.total_buckets, sections, snapshot_id, self.state.branch)
 
 
 def _ranges(entries: Collection[ManifestEntry], schema: TableSchema) -> KeyRanges:
