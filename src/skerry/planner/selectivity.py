@@ -2,7 +2,8 @@
 
 Values are assumed to be spread evenly between a column's bounds and to be equally frequent, and conditions on different
 columns to be independent. Ranges of one column are intersected first. Whether a value occurs at all is looked up in the
-sketch, if its hash is below the threshold.
+sketch, if its hash is below the threshold. Where the table has sampled rows, and enough of them match, none of this is
+assumed: the condition is tested on them.
 """
 
 from __future__ import annotations
@@ -34,9 +35,10 @@ from skerry.table.predicate import (
 )
 from skerry.table.rows.values import encode_value, physical_value
 from skerry.table.statistics.column_statistics import ColumnStatistics
+from skerry.table.statistics.histogram import SampledRows, Share
 from skerry.theta.hashing import hash_bytes
 
-__all__ = ["ASSUMED_EQUALITY", "ASSUMED_RANGE", "selectivity"]
+__all__ = ["ASSUMED_EQUALITY", "ASSUMED_RANGE", "selectivity", "share_of_rows"]
 
 ASSUMED_EQUALITY = 0.1
 ASSUMED_RANGE = 1 / 3
@@ -68,6 +70,44 @@ def selectivity(
         The share, 0 … 1.
     """
     return min(1.0, max(0.0, _Selectivity(columns, row_count, assumptions).of(predicate)))
+
+
+def share_of_rows(
+    predicate: Predicate, columns: Mapping[int, ColumnStatistics], row_count: float, assumptions: list[str]
+) -> float:
+    """Estimate the share of rows that a condition leaves: as `selectivity`, or by sampled rows if there are any.
+
+    Where few of them match, the other estimate is taken if it is within the bounds that they show.
+    """
+    sampled = next((column.sampled for column in columns.values() if column.sampled is not None), None)
+    if sampled is None or not sampled.rows:
+        return selectivity(predicate, columns, row_count, assumptions)
+    if not sampled.freshness.is_fresh:
+        assumptions.append(f"sampled rows are like the others ({sampled.freshness.reason})")
+    shares = [_share_of_rows(part, columns, row_count, sampled, assumptions) for part in conjuncts_of(predicate)]
+    return _within(sampled.share_of(predicate), math.prod(shares)) if len(shares) > 1 else shares[0]
+
+
+def _share_of_rows(
+    predicate: Predicate,
+    columns: Mapping[int, ColumnStatistics],
+    row_count: float,
+    sampled: SampledRows,
+    assumptions: list[str],
+) -> float:
+    """The share of a single condition."""
+    found = sampled.share_of(predicate)
+    known = found is not None and found.is_known
+    return _within(found, 0.0 if known else selectivity(predicate, columns, row_count, assumptions))
+
+
+def _within(found: Share | None, share: float) -> float:
+    """What sampled rows say, if enough match; another estimate if they allow it, as it knows more of rare values."""
+    if found is None:
+        return share
+    if found.is_known:
+        return found.share
+    return share if found.lower <= share <= found.upper else found.guess
 
 
 class _Selectivity:

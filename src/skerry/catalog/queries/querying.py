@@ -23,7 +23,7 @@ from skerry.planner.joins import JoinGraph
 from skerry.planner.ordering import JoinPlan, plan_joins
 from skerry.planner.query import Block, Query, Source, parse_query
 from skerry.planner.relations import EXACTLY_ONE, Estimate, Relation, row_bytes
-from skerry.planner.selectivity import ASSUMED_EQUALITY, ASSUMED_RANGE, selectivity
+from skerry.planner.selectivity import ASSUMED_EQUALITY, ASSUMED_RANGE, share_of_rows
 from skerry.planner.tables import TableUse, ViewText
 from skerry.table.predicate import parse
 from skerry.table.rows.schema import leaf, leaves
@@ -138,7 +138,7 @@ class QueryPlanning:
             where = _all_of(source.filters)
             possible = _rows_of(table, where)
             by_id = {column.field_id: column for column in columns.values()}
-            share = selectivity(parse(where, table.schema), by_id, rows.rows, assumptions)
+            share = share_of_rows(parse(where, table.schema), by_id, rows.rows, assumptions)
             likely = min(max(rows.rows * share, possible.lower), possible.upper)
             filtered = replace(possible, rows=likely)
         filtered = _with_guesses(filtered, source.opaque, assumptions)

@@ -5,6 +5,7 @@ Most freshness is known from metadata alone; sketches and samples load when they
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
@@ -19,8 +20,10 @@ if TYPE_CHECKING:
     from skerry.iceberg.planning.live_files import ColumnMetrics
     from skerry.table.files.scan_task import FileScanTask
     from skerry.table.statistics.column_estimates import Estimate
+    from skerry.table.statistics.histogram import SampledRows
+    from skerry.table.statistics.row_sample import RowSample
 
-__all__ = ["column_freshness", "column_statistics", "distinct_counts"]
+__all__ = ["column_freshness", "column_statistics", "distinct_counts", "sampled_rows"]
 
 _NO_SNAPSHOT = Freshness(FreshnessState.ABSENT, "the table has no snapshot")
 
@@ -71,9 +74,26 @@ def column_statistics(
         wanted = {task.data_file.location for task in tasks}
     metrics = live_metrics(state, snapshot, columns, wanted)
     estimates = distinct_counts(state, snapshot, tasks)
+    sampled = sampled_rows(state, snapshot, where)
     return {
-        leaf.name: _statistics(leaf, metrics[leaf.field_id], estimates[leaf.field_id], counts_nulls) for leaf in columns
+        leaf.name: _statistics(leaf, metrics[leaf.field_id], estimates[leaf.field_id], counts_nulls, sampled)
+        for leaf in columns
     }
+
+
+def sampled_rows(state: TableState, snapshot: Snapshot, where: Condition | None = None) -> SampledRows:
+    """The sampled rows of a snapshot, or those of them that satisfy a condition; nothing is read yet."""
+    from skerry.table.predicate import parse
+    from skerry.table.statistics.histogram import SampledRows  # not needed for the freshness alone
+
+    load = functools.partial(_read_rows, state, snapshot)
+    return SampledRows(load, leaves(state.schema), parse(where, state.schema))
+
+
+def _read_rows(state: TableState, snapshot: Snapshot) -> tuple[RowSample | None, int]:
+    from skerry.iceberg.statistics.samples import read_rows
+
+    return read_rows(state, snapshot)
 
 
 def distinct_counts(
@@ -99,7 +119,9 @@ def distinct_counts(
     return of_files(state, snapshot, columns, FilesAsked.of(whole, partial))
 
 
-def _statistics(leaf: Leaf, metrics: ColumnMetrics, found: Estimate, counts_nulls: bool) -> ColumnStatistics:
+def _statistics(
+    leaf: Leaf, metrics: ColumnMetrics, found: Estimate, counts_nulls: bool, sampled: SampledRows
+) -> ColumnStatistics:
     return ColumnStatistics(
         column=leaf.name,
         field_id=leaf.field_id,
@@ -111,4 +133,5 @@ def _statistics(leaf: Leaf, metrics: ColumnMetrics, found: Estimate, counts_null
         max=metrics.max,
         freshness=found.freshness,
         sketch=found.sketch,
+        sampled=sampled,
     )

@@ -20,6 +20,7 @@ from skerry.table.statistics.group_samples import GroupSamples
 from skerry.table.statistics.group_samples_layout import decode_group_samples
 from skerry.table.statistics.group_sketches import GroupSketches, decode_group_sketches
 from skerry.table.statistics.puffin_regions import read_region, read_rows
+from skerry.table.statistics.row_sample import RowSample, united
 
 __all__ = [
     "ADDED_PROPERTIES",
@@ -33,6 +34,7 @@ __all__ = [
     "joined",
     "pieces_of",
     "read_group_sketches",
+    "rows_of",
 ]
 
 _PREFIX = "skerry.samples."
@@ -102,35 +104,68 @@ def pieces_of(open_file: Callable[[int], PuffinReader | None], snapshot_id: int)
         snapshot_id: The snapshot.
     """
     try:
-        reader = open_file(snapshot_id)
-        if reader is None:
+        found = _located(open_file, snapshot_id)
+        if found is None:
             return None
-        texts = [reader.properties.get(name, "") for name in SAMPLE_PROPERTIES[3:]]
-        if not all(text.isdecimal() for text in texts):
-            return None
-        described, schema_id, last_column_id, missing_files = map(int, texts)
-        links = _links(reader, snapshot_id)
-        if described != snapshot_id or links is None:
-            return None
+        (schema_id, last_column_id, missing_files), links, files = found
         parts = []
-        for link in links:
-            file = reader if link.snapshot_id == snapshot_id else open_file(link.snapshot_id)
-            data = (
-                None if file is None else _part(file, link, SAMPLE_PROPERTIES if link == links[0] else ADDED_PROPERTIES)
-            )
-            if file is None or data is None:
+        for link, file in zip(links, files, strict=True):
+            data = read_region(file, SAMPLE_PROPERTIES if link == links[0] else ADDED_PROPERTIES)
+            if data is None:
                 return None
             parts.append(replace(decode_group_samples(data, location=file.location), rows=read_rows(file)))
-        own = read_group_sketches(reader)
+        own = read_group_sketches(files[-1])
     except (FormatError, NotFoundError, UnsupportedError):
         return None
     return SamplePieces(links, parts[0], tuple(parts[1:]), missing_files, schema_id, last_column_id, own)
 
 
-def _part(file: PuffinReader, link: Link, names: Sequence[str]) -> bytes | None:
+def rows_of(open_file: Callable[[int], PuffinReader | None], snapshot_id: int) -> tuple[RowSample, int] | None:
+    """Read the sampled rows of a snapshot alone; None if they, or a part of them, are missing or damaged.
+
+    Args:
+        open_file: As of `pieces_of`.
+        snapshot_id: The snapshot.
+
+    Returns:
+        The rows, and the number of files that are in no group.
+    """
+    try:
+        found = _located(open_file, snapshot_id)
+        parts = [read_rows(file) for file in found[2]] if found is not None else []
+    except (FormatError, NotFoundError, UnsupportedError):
+        return None
+    known = [part for part in parts if part is not None]
+    return (united(known), found[0][2]) if found is not None and len(known) == len(parts) else None
+
+
+def _located(
+    open_file: Callable[[int], PuffinReader | None], snapshot_id: int
+) -> tuple[tuple[int, int, int], tuple[Link, ...], list[PuffinReader]] | None:
+    """The numbers that describe samples, their parts, and the file of each; None if one is missing or another."""
+    reader = open_file(snapshot_id)
+    if reader is None:
+        return None
+    texts = [reader.properties.get(name, "") for name in SAMPLE_PROPERTIES[3:]]
+    if not all(text.isdecimal() for text in texts):
+        return None
+    described, schema_id, last_column_id, missing_files = map(int, texts)
+    links = _links(reader, snapshot_id)
+    if described != snapshot_id or links is None:
+        return None
+    files = []
+    for link in links:
+        file = reader if link.snapshot_id == snapshot_id else open_file(link.snapshot_id)
+        names = SAMPLE_PROPERTIES if link == links[0] else ADDED_PROPERTIES
+        if file is None or not _is_it(file, link, names):
+            return None
+        files.append(file)
+    return (schema_id, last_column_id, missing_files), links, files
+
+
+def _is_it(file: PuffinReader, link: Link, names: Sequence[str]) -> bool:
     properties = file.properties
-    is_it = properties.get(SAMPLE_PROPERTIES[3]) == str(link.snapshot_id) and properties.get(names[2]) == link.checksum
-    return read_region(file, names) if is_it else None
+    return properties.get(SAMPLE_PROPERTIES[3]) == str(link.snapshot_id) and properties.get(names[2]) == link.checksum
 
 
 def _links(reader: PuffinReader, snapshot_id: int) -> tuple[Link, ...] | None:

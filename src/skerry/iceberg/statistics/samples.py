@@ -9,6 +9,7 @@ Spec: docs/formats/samples.md § 1; Puffin spec, File structure; Iceberg spec, T
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -20,12 +21,14 @@ from skerry.iceberg.metadata.state import TableState
 from skerry.iceberg.statistics.sample_pieces import (
     SamplePieces,
     pieces_of,
+    rows_of,
 )
 from skerry.puffin import PuffinReader
 from skerry.table.rows.schema import Leaf, leaves
 from skerry.table.rows.values import arrow_storage
 from skerry.table.statistics.file_groups import deletes_key, key_of
 from skerry.table.statistics.group_samples import GroupSamples
+from skerry.table.statistics.row_sample import RowSample
 from skerry.table.statistics.table_sample import TableSample, delete_name, max_groups
 from skerry.theta import Sample
 from skerry.theta.layout import EMPTY_SKETCH
@@ -40,6 +43,7 @@ __all__ = [
     "live_files",
     "published_sample",
     "read_pieces",
+    "read_rows",
     "read_sample",
     "sample_of",
 ]
@@ -66,19 +70,28 @@ def read_pieces(state: TableState, snapshot: Snapshot) -> SamplePieces | None:
 
     None if there are none, or if one of the pieces is lost.
     """
+    return pieces_of(functools.partial(_open_file, state), snapshot.snapshot_id)
 
-    def open_file(snapshot_id: int) -> PuffinReader | None:
-        file = state.statistics_file(snapshot_id)
-        if file is None:
-            return None
-        return PuffinReader(
-            file.statistics_path,
-            storage=state.storage,
-            file_size=file.file_size_in_bytes,
-            footer_size=file.file_footer_size_in_bytes,
-        )
 
-    return pieces_of(open_file, snapshot.snapshot_id)
+def _open_file(state: TableState, snapshot_id: int) -> PuffinReader | None:
+    file = state.statistics_file(snapshot_id)
+    if file is None:
+        return None
+    return PuffinReader(
+        file.statistics_path,
+        storage=state.storage,
+        file_size=file.file_size_in_bytes,
+        footer_size=file.file_footer_size_in_bytes,
+    )
+
+
+def read_rows(state: TableState, snapshot: Snapshot) -> tuple[RowSample | None, int]:
+    """The sampled rows of a snapshot, None if there are none, and the number of files that no sample covers."""
+    found = rows_of(functools.partial(_open_file, state), snapshot.snapshot_id)
+    if found is not None:
+        return found
+    sample = published_sample(state, snapshot)
+    return (None, 0) if sample is None else (sample.groups.rows, sample.missing_files)
 
 
 def sample_of(state: TableState, snapshot: Snapshot | None) -> TableSample:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -17,13 +19,15 @@ from skerry.paimon.planning.plan import ScanPlanner
 from skerry.paimon.planning.planned_splits import PlannedFiles
 from skerry.paimon.statistics.samples import read_published, sample_of
 from skerry.table.arguments import Condition
-from skerry.table.predicate import Column, FieldMetrics, conjuncts_of, parse
+from skerry.table.predicate import ALWAYS_TRUE, Column, FieldMetrics, Predicate, conjuncts_of, parse
 from skerry.table.rows.schema import Leaf, leaves
 from skerry.table.rows.values import natural_value
 from skerry.table.statistics.column_estimates import Estimate, FilesAsked, estimate
 from skerry.table.statistics.column_statistics import ColumnStatistics, Freshness, FreshnessState
+from skerry.table.statistics.histogram import SampledRows
+from skerry.table.statistics.row_sample import RowSample
 
-__all__ = ["column_bounds", "column_freshness", "column_statistics", "file_statistics"]
+__all__ = ["column_bounds", "column_freshness", "column_statistics", "file_statistics", "sampled_rows"]
 
 _NO_SNAPSHOT: Final = Freshness(FreshnessState.ABSENT, "the table has no snapshot")
 _NEVER: Final = Freshness(FreshnessState.ABSENT, "never sketched over all rows; run analyze")
@@ -56,7 +60,19 @@ def column_statistics(state: PaimonState, where: Condition | None = None) -> dic
     predicate = parse(where, state.arrow_schema)
     files = ScanPlanner(state, conjuncts_of(predicate)).plan(state.snapshot).tasks
     estimates = _of_all_rows(state, columns) if where is None else _of_files(state, columns, files)
-    return _of_columns(state, files, estimates, counts_nulls=_has_all_rows(state, files))
+    found = _of_columns(state, files, estimates, counts_nulls=_has_all_rows(state, files))
+    sampled = sampled_rows(state, predicate)
+    return {name: replace(known, sampled=sampled) for name, known in found.items()}
+
+
+def sampled_rows(state: PaimonState, predicate: Predicate = ALWAYS_TRUE) -> SampledRows:
+    """The sampled rows of a table that satisfy a condition; nothing is read yet."""
+    return SampledRows(functools.partial(_read_rows, state), leaves(state.arrow_schema), predicate)
+
+
+def _read_rows(state: PaimonState) -> tuple[RowSample | None, int]:
+    sample = sample_of(state)
+    return sample.groups.rows, sample.missing_files
 
 
 def column_bounds(state: PaimonState, files: PlannedFiles, freshness: Freshness) -> dict[str, ColumnStatistics]:
@@ -83,7 +99,10 @@ def file_statistics(state: PaimonState, files: PlannedFiles, *, are_all: bool) -
     """
     columns = leaves(state.arrow_schema)
     estimates = _of_all_rows(state, columns) if are_all else _of_files(state, columns, files, are_whole=True)
-    return _of_columns(state, files, estimates, counts_nulls=True)
+    names = files.entries.column("_FILE_NAME").to_pylist()
+    sampled = sampled_rows(state).of_files(names, are_all=are_all)
+    found = _of_columns(state, files, estimates, counts_nulls=True)
+    return {name: replace(known, sampled=sampled) for name, known in found.items()}
 
 
 def _has_all_rows(state: PaimonState, files: PlannedFiles) -> bool:

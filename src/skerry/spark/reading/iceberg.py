@@ -13,7 +13,7 @@ from skerry.errors import SchemaError
 from skerry.iceberg.metadata.arrow_schema import to_arrow_schema
 from skerry.iceberg.planning.live_files import live_data_files
 from skerry.iceberg.reading.scan import Scan
-from skerry.iceberg.statistics.columns import distinct_counts
+from skerry.iceberg.statistics.columns import distinct_counts, sampled_rows
 from skerry.spark.reading.arrow_reader import read_through_arrow
 from skerry.spark.reading.conditions import can_test, to_condition
 from skerry.spark.reading.file_choice import FileChoice, read_by_spark
@@ -36,6 +36,7 @@ from skerry.table.files.row_reader import RowReader
 from skerry.table.files.scan_task import FileScanTask
 from skerry.table.rows.schema import field_id, leaves
 from skerry.table.statistics.column_estimates import Estimate
+from skerry.table.statistics.histogram import SampledRows
 
 __all__ = ["IcebergRead"]
 
@@ -179,7 +180,16 @@ class IcebergRead:
             sum(map(_row_count, tasks)),
             self._distinct_counts,
             frozenset(number for task in tasks for number in task.constants),
+            self._sampled_rows.of_files(
+                [task.data_file.location for task in tasks], are_all=len(tasks) == len(self._files)
+            ),
         )
+
+    @cached_property
+    def _sampled_rows(self) -> SampledRows:
+        snapshot = self.scan.snapshot_id
+        assert snapshot is not None
+        return sampled_rows(self.scan.state, self.scan.state.snapshot_by_id(snapshot))
 
     @cached_property
     def _distinct_counts(self) -> Mapping[int, Estimate]:

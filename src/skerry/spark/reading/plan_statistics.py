@@ -16,10 +16,12 @@ from typing import Any
 import pyarrow as pa
 
 from skerry.iceberg.planning.live_files import column_metrics
+from skerry.spark.reading.plan_histograms import PlanHistogram, plan_histogram
 from skerry.table.files.data_file import DataFile
 from skerry.table.rows.schema import Leaf, leaves
 from skerry.table.statistics.column_estimates import Estimate
 from skerry.table.statistics.column_statistics import ColumnStatistics, FreshnessState
+from skerry.table.statistics.histogram import SampledRows
 
 __all__ = ["ColumnSummary", "PlanStatistics", "describe", "summarize", "without_nan"]
 
@@ -40,6 +42,7 @@ class ColumnSummary:
         max: Maximum in the text form of Spark's statistics; None for types without one.
         average_length: Bytes per value in memory.
         max_length: Bytes of the longest value.
+        histogram: How its values are spread, if not evenly.
     """
 
     distinct_count: int | None = None
@@ -48,6 +51,7 @@ class ColumnSummary:
     max: str | None = None
     average_length: int | None = None
     max_length: int | None = None
+    histogram: PlanHistogram | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +84,7 @@ class PlanStatistics:
                 "nullCount": summary.null_count,
                 "avgLen": summary.average_length,
                 "maxLen": summary.max_length,
+                "histogram": summary.histogram and summary.histogram.to_json(),
                 "version": _VERSION,
             }
             for name, summary in self.columns.items()
@@ -100,6 +105,7 @@ def summarize(
     row_count: int,
     statistics: Mapping[int, Estimate],
     defaults: frozenset[int],
+    sampled: SampledRows | None = None,
 ) -> PlanStatistics:
     """Compute the statistics of the rows of files.
 
@@ -110,6 +116,7 @@ def summarize(
         row_count: Rows in them that are not deleted.
         statistics: Distinct counts by field id, of all rows of the files to read.
         defaults: Field ids of columns that have a value if a file lacks them.
+        sampled: Sampled rows of the files.
     """
     summaries = {}
     for column in columns:
@@ -121,13 +128,16 @@ def summarize(
             lacking = sum(file.record_count for file in files) - sum(file.record_count for file in stored)
             nulls = min(row_count, nulls + lacking)
         average, longest = _lengths(column, stored)
+        present = row_count - (nulls or 0)
+        distinct = _distinct(statistics.get(column.field_id), present)
         summaries[column.name] = ColumnSummary(
-            distinct_count=_distinct(statistics.get(column.field_id), row_count - (nulls or 0)),
+            distinct_count=distinct,
             null_count=nulls,
             min=_text(column.type, metrics.min),
             max=_text(column.type, metrics.max),
             average_length=average,
             max_length=longest,
+            histogram=_histogram(column, sampled, present, distinct, metrics.min, metrics.max),
         )
     return PlanStatistics(row_count, sum(file.file_size_bytes for file in files), summaries)
 
@@ -156,15 +166,27 @@ def describe(
         estimate = Estimate(found.freshness, found.ndv)
         texts = [bound.encode() if isinstance(bound, str) else bound for bound in (found.min, found.max)]
         average, longest = _length_of(column.type, [len(text) for text in texts if isinstance(text, bytes)], 0)
+        present = row_count - (nulls or 0)
+        distinct = _distinct(estimate, present)
         summaries[column.name] = ColumnSummary(
-            distinct_count=_distinct(estimate, row_count - (nulls or 0)),
+            distinct_count=distinct,
             null_count=nulls,
             min=_text(column.type, found.min),
             max=_text(column.type, found.max),
             average_length=average,
             max_length=longest,
+            histogram=_histogram(column, found.sampled, present, distinct, found.min, found.max),
         )
     return PlanStatistics(row_count, size_bytes, summaries)
+
+
+def _histogram(
+    column: Leaf, sampled: SampledRows | None, present: int, distinct: int | None, least: Any, greatest: Any
+) -> PlanHistogram | None:
+    """A histogram beside the bounds, of which Spark needs both."""
+    if sampled is None or _text(column.type, least) is None or _text(column.type, greatest) is None:
+        return None
+    return plan_histogram(column, sampled, present, distinct, least, greatest)
 
 
 def without_nan(files: Sequence[DataFile], schema: pa.Schema) -> frozenset[int]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +16,10 @@ import pyarrow as pa
 
 from skerry.errors import SchemaError
 from skerry.table.rows.schema import Leaf, leaves, nearest
+from skerry.table.statistics.freshness import ABSENT, FRESH, Freshness, FreshnessState
 
 if TYPE_CHECKING:
+    from skerry.table.statistics.histogram import Histogram, SampledRows
     from skerry.theta import ThetaSketch
 
 __all__ = [
@@ -36,35 +38,6 @@ KEY_PROPERTY = "encryption.key-id"
 ENABLED_ENVIRONMENT = "BODO_ENABLE_THETA_SKETCHES"
 
 
-class FreshnessState(Enum):
-    """How well a statistic describes the table's current rows."""
-
-    FRESH = "fresh"
-    UPPER_BOUND = "upper bound"
-    STALE = "stale"
-    ABSENT = "absent"
-
-
-@dataclass(frozen=True, slots=True)
-class Freshness:
-    """A state and the reason for it; `str()` gives `fresh`, `upper bound: …`, `stale: …` or `absent: …`."""
-
-    state: FreshnessState
-    reason: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.state.value}: {self.reason}" if self.reason else self.state.value
-
-    @property
-    def is_fresh(self) -> bool:
-        """Whether a planner may use the number as it is."""
-        return self.state is FreshnessState.FRESH
-
-
-FRESH = Freshness(FreshnessState.FRESH)
-ABSENT = Freshness(FreshnessState.ABSENT)
-
-
 @dataclass(frozen=True, slots=True)
 class ColumnStatistics:
     """The statistics of one column of one snapshot.
@@ -81,6 +54,7 @@ class ColumnStatistics:
         max: Maximum by the files' upper bounds (strings may be truncated), as a Python value; None if unknown.
         freshness: State and reason of the distinct count.
         sketch: The published sketch; None if absent, or if its hashes are of other bytes than those of skerry.
+        sampled: Sampled rows of the table; None if there are none.
     """
 
     column: str
@@ -93,6 +67,15 @@ class ColumnStatistics:
     max: Any = None
     freshness: Freshness = ABSENT
     sketch: ThetaSketch | None = None
+    sampled: SampledRows | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def histogram(self) -> Histogram | None:
+        """An equi-height histogram from sampled rows, read when it is first asked for; None if there are none.
+
+        It says itself how far it holds: `freshness` is about the distinct count.
+        """
+        return None if self.sampled is None else self.sampled.histogram(self.field_id, self.min, self.max)
 
 
 class ColumnRule(Enum):
