@@ -163,12 +163,16 @@ def columns(root: str, number: int, count: int) -> tuple[int, pa.Table]:
     width = len(SCHEMA)
 
     def bounds(values: list[Any]) -> pa.Array:
-        cells = [[cell.tobytes() for cell in value] for value in values]
-        return mapped([cell for row in zip(*cells, strict=True) for cell in row], pa.binary())
+        cells = [np.ascontiguousarray(value).view(np.uint8).reshape(count, -1) for value in values]
+        ends = np.cumsum(np.tile([cell.shape[1] for cell in cells], count), dtype=np.int32)
+        offsets = np.concatenate([np.zeros(1, np.int32), ends])
+        content = np.concatenate(cells, axis=1)
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(content)]
+        return mapped(pa.Array.from_buffers(pa.binary(), len(ends), buffers), pa.binary())
 
     def mapped(values: Any, type_: pa.DataType, keys: int = width, first_key: int = 1) -> pa.Array:
         names = pa.array(np.tile(np.arange(first_key, first_key + keys, dtype=np.int32), count))
-        items = pa.array(values, type_)
+        items = values if isinstance(values, pa.Array) else pa.array(values, type_)
         offsets = pa.array(np.arange(count + 1, dtype=np.int32) * keys)
         type_ = pa.map_(pa.int32(), pa.field("value", type_, nullable=False))
         return pa.MapArray.from_arrays(offsets, names, items, type_)

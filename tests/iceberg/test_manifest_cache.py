@@ -14,7 +14,8 @@ import pytest
 from planning_samples import Snapshot, data_file, entry, keys, positions
 
 from skerry.errors import FormatError, NotFoundError, SchemaError, UnsupportedError
-from skerry.iceberg.manifests.cache import METRIC_COLUMNS, ManifestCache, shared_cache
+from skerry.iceberg.manifests.cache import ManifestCache, shared_cache
+from skerry.iceberg.manifests.map_columns import METRIC_COLUMNS, FieldValues
 from skerry.iceberg.manifests.reader import read_manifest
 from skerry.iceberg.metadata.partition_spec import PartitionField, PartitionSpec
 from skerry.iceberg.metadata.schema import Schema
@@ -299,3 +300,45 @@ def test_many_processes_share_a_folder(snapshot, tmp_path):
     left = list((tmp_path / "manifests").iterdir())
     assert left
     assert all(path.suffix == ".arrow" for path in left)
+
+
+# Metrics of single columns -------------------------------------------------------------------------------------------
+
+
+def few(snapshot, cache, *field_ids):
+    """How many requests a read of some columns' metrics makes; they must be those of the manifest."""
+    manifest = snapshot.manifests[0]
+    whole = FieldValues(read_manifest(snapshot.storage, manifest).table)
+    before = snapshot.storage.metrics.requests
+    found = cache.read_metrics(snapshot.storage, manifest, FILES, field_ids)
+    requests = snapshot.storage.metrics.requests - before
+    assert found.select(list(FILES)).equals(read_manifest(snapshot.storage, manifest, FILES).table.select(list(FILES)))
+    for field_id in field_ids:
+        for name in METRIC_COLUMNS:
+            assert FieldValues(found).values(name, field_id).equals(whole.values(name, field_id))
+            assert name not in found.schema.names
+    return requests
+
+
+def test_the_metrics_of_each_column_are_kept_for_themselves(snapshot, tmp_path):
+    cache = ManifestCache(ROOM, BatchFolder(tmp_path / "cache", ROOM))
+    assert [few(snapshot, cache, *ids) for ids in ((1,), (1,), (1, 2), (2,), (), (3, 2), (3,))] == [1, 0, 1, 0, 0, 1, 0]
+    assert few(snapshot, ManifestCache(0, BatchFolder(tmp_path / "cache", ROOM)), 1, 2, 3) == 0
+    assert requests(snapshot, cache, (*FILES, *METRIC_COLUMNS)) == 1
+    assert few(snapshot, ManifestCache(0), 1, 2) == 1
+
+
+def test_metrics_of_one_column_take_less_room(snapshot):
+    caches = ManifestCache(ROOM), ManifestCache(ROOM)
+    requests(snapshot, caches[0], (*FILES, *METRIC_COLUMNS))
+    few(snapshot, caches[1], 1)
+    assert caches[1].used_bytes < caches[0].used_bytes
+
+
+def test_room_is_that_of_memory_or_folder(snapshot, tmp_path):
+    manifests = snapshot.manifests  # one of twenty files
+    assert ManifestCache(2 * 20 * 6 * 64).fits(manifests, 6)
+    assert not ManifestCache(2 * 20 * 6 * 64 - 1).fits(manifests, 6)
+    assert ManifestCache(0, BatchFolder(tmp_path, 2 * 20 * 6 * 64)).fits(manifests, 6)
+    unknown = dataclasses.replace(manifests[0], added_files_count=None, existing_files_count=None)
+    assert ManifestCache(0).fits([unknown], 6)

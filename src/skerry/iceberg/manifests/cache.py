@@ -1,17 +1,20 @@
 """The cache of decoded manifests: a manifest never changes, so that a decoded one stays valid.
 
 A manifest is kept in two parts, the files and their metrics, each as one Arrow IPC message of which columns are views.
+Of tables whose metrics would not fit, those of single columns are kept instead: the ones that conditions ask for.
 """
 
 from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 
 from skerry.iceberg.manifests.manifest_list import ManifestContent, ManifestFile
+from skerry.iceberg.manifests.map_columns import METRIC_COLUMNS, metrics_of_field
 from skerry.iceberg.manifests.reader import read_manifest
 from skerry.iceberg.manifests.snapshot_manifests import read_manifests
 from skerry.iceberg.metadata.snapshot import Snapshot
@@ -20,10 +23,7 @@ from skerry.table.work.batch_cache import BatchCache, version_of
 from skerry.table.work.batch_folder import BatchFolder
 from skerry.table.work.remembered import Remembered
 
-__all__ = ["METRIC_COLUMNS", "ManifestCache", "shared_cache"]
-
-METRIC_COLUMNS = ("value_counts", "null_value_counts", "nan_value_counts", "lower_bounds", "upper_bounds")
-"""The columns that pruning by column metrics needs."""
+__all__ = ["ManifestCache", "shared_cache"]
 
 _FILE_COLUMNS = (
     "status",
@@ -41,10 +41,36 @@ _FILE_COLUMNS = (
     "first_row_id",
 )
 _DELETE_COLUMNS = ("equality_ids", "referenced_data_file", "content_offset", "content_size_in_bytes")
-_PARTS = {
-    ManifestContent.DATA: (_FILE_COLUMNS, METRIC_COLUMNS),
-    ManifestContent.DELETES: ((*_FILE_COLUMNS, *_DELETE_COLUMNS), METRIC_COLUMNS),
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What is kept as one batch.
+
+    Args:
+        name: Its name, unique in a manifest.
+        columns: The columns of the manifest that it is made of.
+        field_id: The column of the table whose metrics it has; None if it has the manifest's columns as they are.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    field_id: int | None = None
+
+    def of(self, decoded: pa.RecordBatch) -> pa.RecordBatch:
+        if self.field_id is None:
+            return decoded.select(list(self.columns))
+        return metrics_of_field(decoded, self.field_id)
+
+
+_METRICS = _Part("metrics", METRIC_COLUMNS)
+_FILES = {
+    ManifestContent.DATA: _Part("files", _FILE_COLUMNS),
+    ManifestContent.DELETES: _Part("files", (*_FILE_COLUMNS, *_DELETE_COLUMNS)),
 }
+
+_METRIC_BYTES = 64
+"""What the metrics of one column take of a file."""
 
 _MEMORY_BYTES = 64 << 20
 _DISK_BYTES = 512 << 20
@@ -97,21 +123,59 @@ class ManifestCache(BatchCache):
             FormatError: It is corrupt, or contradicts the manifest list.
             UnsupportedError: It is encrypted, or its version is unknown.
         """
-        parts = [part for part in _PARTS[manifest.content] if not set(part).isdisjoint(columns)]
+        parts = [part for part in (_FILES[manifest.content], _METRICS) if not set(part.columns).isdisjoint(columns)]
         key = self._key(storage, manifest)
-        if key is None or not set(columns) <= {name for part in parts for name in part}:
+        if key is None or not set(columns) <= {name for part in parts for name in part.columns}:
             return read_manifest(storage, manifest, columns).table.select(list(columns))
-        keys = [f"{key}-{'metrics' if part is METRIC_COLUMNS else 'files'}" for part in parts]
-        found = [self.find(name) for name in keys]
-        missing = [number for number, part in enumerate(found) if part is None]
+        return self._read(storage, manifest, key, parts).select(list(columns))
+
+    def read_metrics(
+        self, storage: Storage, manifest: ManifestFile, columns: Sequence[str], field_ids: Collection[int]
+    ) -> pa.RecordBatch:
+        """As `read`, and the metrics of some columns of the table alone, which are kept without those of the others.
+
+        Args:
+            storage: Access to the manifest.
+            manifest: Its record in the manifest list.
+            columns: Columns that planning uses, but for `METRIC_COLUMNS`.
+            field_ids: The columns of the table; see `skerry.iceberg.manifests.map_columns.metrics_of_field`.
+
+        Raises:
+            SkerryError: As `read`.
+        """
+        metrics = [_Part(f"metrics-{number}", METRIC_COLUMNS, number) for number in sorted(field_ids)]
+        files = _FILES[manifest.content]
+        found = self._read(storage, manifest, self._key(storage, manifest), [files, *metrics])
+        return found.select([name for name in found.schema.names if name in columns or name not in files.columns])
+
+    def fits(self, manifests: Sequence[ManifestFile], columns: int) -> bool:
+        """Whether the metrics of all columns can be kept until the next plan, and take no more than half of the room.
+
+        Args:
+            manifests: The manifests that a plan reads.
+            columns: The number of columns of the table.
+        """
+        room = max(self.memory_bytes, 0 if self.folder is None else self.folder.limit_bytes)
+        files = sum((file.added_files_count or 0) + (file.existing_files_count or 0) for file in manifests)
+        return files * columns * _METRIC_BYTES <= room // 2
+
+    def _read(
+        self, storage: Storage, manifest: ManifestFile, key: str | None, parts: Sequence[_Part]
+    ) -> pa.RecordBatch:
+        """The columns of some parts; what is missing is decoded at once, and kept if there is a key."""
+        found = [None if key is None else self.find(f"{key}-{part.name}") for part in parts]
+        missing = [number for number, batch in enumerate(found) if batch is None]
         if missing:
-            wanted = [name for number in missing for name in parts[number]]
-            decoded = read_manifest(storage, manifest, wanted).table
+            wanted = dict.fromkeys(name for number in missing for name in parts[number].columns)
+            decoded = read_manifest(storage, manifest, tuple(wanted)).table
             for number in missing:
-                part = decoded.select(list(parts[number]))
-                found[number] = self.keep_decoded(keys[number], part, manifest.manifest_path, manifest.manifest_length)
-        arrays = {name: part.column(name) for part in found if part is not None for name in part.schema.names}
-        return pa.RecordBatch.from_arrays([arrays[name] for name in columns], names=list(columns))
+                batch = parts[number].of(decoded)
+                if key is not None:
+                    name = f"{key}-{parts[number].name}"
+                    batch = self.keep_decoded(name, batch, manifest.manifest_path, manifest.manifest_length)
+                found[number] = batch
+        arrays = {name: batch.column(name) for batch in found if batch is not None for name in batch.schema.names}
+        return pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
 
     def _key(self, storage: Storage, manifest: ManifestFile) -> str | None:
         """A digest of everything that the decoded manifest depends on; None if it must not be cached."""

@@ -1,4 +1,4 @@
-"""Looking keys up in columns of maps, such as the metrics of files by field id."""
+"""Looking keys up in columns of maps: the metrics of files by field id."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["MapColumns"]
+__all__ = ["METRIC_COLUMNS", "FieldValues", "MapColumns", "metrics_of_field"]
+
+METRIC_COLUMNS = ("value_counts", "null_value_counts", "nan_value_counts", "lower_bounds", "upper_bounds")
+"""The columns that pruning by column metrics needs."""
 
 
 class MapColumns:
@@ -57,4 +60,53 @@ class MapColumns:
 
     def counts(self, key: int) -> npt.NDArray[np.int64]:
         """int64[maps] A count; -1 if it is missing."""
-        return np.asarray(pc.fill_null(self.values(key), -1).to_numpy(zero_copy_only=False), np.int64)
+        return _counts(self.values(key))
+
+
+def metrics_of_field(entries: pa.RecordBatch, field_id: int) -> pa.RecordBatch:
+    """The metrics of one column of the table, each as a column of its own, which `FieldValues` finds.
+
+    Args:
+        entries: Entries with `METRIC_COLUMNS`.
+        field_id: The column of the table.
+    """
+    values = {_name(name, field_id): MapColumns(entries.column(name)).values(field_id) for name in METRIC_COLUMNS}
+    return pa.RecordBatch.from_arrays(list(values.values()), names=list(values))
+
+
+class FieldValues:
+    """The metrics of a manifest's entries by field id, from maps or from columns that `metrics_of_field` has made.
+
+    Args:
+        entries: The entries.
+    """
+
+    def __init__(self, entries: pa.RecordBatch) -> None:
+        self._entries = entries
+        self._maps: dict[str, MapColumns] = {}
+
+    def values(self, name: str, field_id: int) -> pa.Array:
+        """A metric of every entry; null if it is missing.
+
+        Args:
+            name: One of `METRIC_COLUMNS`.
+            field_id: The column of the table.
+        """
+        alone = self._entries.schema.get_field_index(_name(name, field_id))
+        if alone >= 0:
+            return self._entries.column(alone)
+        if name not in self._maps:
+            self._maps[name] = MapColumns(self._entries.column(name))
+        return self._maps[name].values(field_id)
+
+    def counts(self, name: str, field_id: int) -> npt.NDArray[np.int64]:
+        """int64[entries] A count; -1 if it is missing."""
+        return _counts(self.values(name, field_id))
+
+
+def _name(name: str, field_id: int) -> str:
+    return f"{name}.{field_id}"
+
+
+def _counts(values: pa.Array) -> npt.NDArray[np.int64]:
+    return np.asarray(pc.fill_null(values, -1).to_numpy(zero_copy_only=False), np.int64)

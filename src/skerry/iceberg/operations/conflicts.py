@@ -20,10 +20,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skerry.errors import ConflictError, SchemaError
-from skerry.iceberg.manifests.cache import METRIC_COLUMNS, shared_cache
+from skerry.iceberg.manifests.cache import shared_cache
 from skerry.iceberg.manifests.file_batch import conform_partition
 from skerry.iceberg.manifests.manifest import EntryStatus, FileContent, ManifestEntry
 from skerry.iceberg.manifests.manifest_list import ManifestContent, ManifestFile
+from skerry.iceberg.manifests.map_columns import METRIC_COLUMNS
 from skerry.iceberg.manifests.reader import partition_tuples, read_manifest
 from skerry.iceberg.manifests.snapshot_manifests import read_manifests, spec_of
 from skerry.iceberg.metadata.history import ancestors

@@ -22,6 +22,7 @@ from skerry.errors import NotFoundError
 from skerry.iceberg.manifests.file_batch import FileBatch, conform_partition
 from skerry.iceberg.manifests.manifest import EntryStatus
 from skerry.iceberg.manifests.manifest_list import ManifestContent, ManifestFile
+from skerry.iceberg.manifests.map_columns import METRIC_COLUMNS
 from skerry.iceberg.manifests.reader import read_manifest
 from skerry.iceberg.manifests.snapshot_manifests import read_manifests
 from skerry.iceberg.metadata.snapshot import Snapshot
@@ -36,8 +37,7 @@ from skerry.table.work.read_ahead import WorkPool
 
 __all__ = ["ChangePlanner", "CommitChanges", "TouchedFile"]
 
-_METRIC_COLUMNS = ("value_counts", "null_value_counts", "nan_value_counts", "lower_bounds", "upper_bounds")
-_DATA_COLUMNS = ("status", "snapshot_id", "partition", *TASK_COLUMNS, *_METRIC_COLUMNS)
+_DATA_COLUMNS = ("status", "snapshot_id", "partition", *TASK_COLUMNS, *METRIC_COLUMNS)
 _Choice: TypeAlias = Callable[[pa.RecordBatch], pa.BooleanArray]
 
 

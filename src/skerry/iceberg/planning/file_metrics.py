@@ -11,8 +11,7 @@ from typing import Final
 import pyarrow as pa
 
 from skerry.errors import SchemaError
-from skerry.iceberg.manifests.cache import METRIC_COLUMNS
-from skerry.iceberg.manifests.map_columns import MapColumns
+from skerry.iceberg.manifests.map_columns import METRIC_COLUMNS, MapColumns
 from skerry.table.inspection.columns import readable_metrics
 from skerry.table.predicate import FieldMetrics
 from skerry.table.rows.schema import Leaf

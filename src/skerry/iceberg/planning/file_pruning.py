@@ -14,7 +14,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skerry.errors import FormatError
-from skerry.iceberg.manifests.cache import METRIC_COLUMNS
 from skerry.iceberg.manifests.file_batch import FileBatch, conform_partition
 from skerry.iceberg.manifests.manifest import EntryStatus
 from skerry.iceberg.manifests.manifest_list import ManifestFile
@@ -24,7 +23,7 @@ from skerry.iceberg.partitioning.projection import project
 from skerry.iceberg.planning.metrics import MetricsLookup, column_metrics, partition_metrics
 from skerry.iceberg.planning.planned_files import TASK_COLUMNS
 from skerry.table.files.scan_task import ScanStep
-from skerry.table.predicate import Column, FieldMetrics, Predicate, evaluate
+from skerry.table.predicate import Column, FieldMetrics, Predicate, columns_of, evaluate
 
 __all__ = ["FILE_COLUMNS", "STEPS", "FilePruner", "LiveFiles", "Pruned", "ReadManifest", "live_files", "waves"]
 
@@ -137,11 +136,17 @@ class FilePruner:
         """Whether column metrics are used."""
         return bool(self.conjuncts or self.keys)
 
+    @property
+    def metric_ids(self) -> frozenset[int]:
+        """The columns whose metrics are used, by field id."""
+        used = {column for conjunct in self.conjuncts for column in columns_of(conjunct)}
+        return frozenset(column.field_id for column in (*used, *self.keys))
+
     def prune(self, wave: Sequence[ReadManifest], spec: PartitionSpec) -> Pruned:
         """Prune the files of manifests of one spec.
 
         Args:
-            wave: The manifests; their entries have `FILE_COLUMNS`, and metrics if these are needed.
+            wave: The manifests; their entries have `FILE_COLUMNS`, and the metrics of `metric_ids` if these are needed.
             spec: Their partition spec.
 
         Raises:
@@ -175,7 +180,7 @@ class FilePruner:
         batch = live_files(entries, spec, wave[0].file.manifest_path)
         if batch.column("content").any():
             raise FormatError("a manifest of data files contains delete files", rule="Iceberg spec, Manifests")
-        has_metrics = all(name in wave[0].entries.schema.names for name in METRIC_COLUMNS)
+        has_metrics = not set(wave[0].entries.schema.names) <= set(FILE_COLUMNS)
         metrics = column_metrics([_live(manifest.entries) for manifest in wave]) if has_metrics else _no_metrics
         return LiveFiles(batch, partition_metrics(spec, batch.files), metrics)
 

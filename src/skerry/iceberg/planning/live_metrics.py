@@ -13,10 +13,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skerry.iceberg.manifests.cache import METRIC_COLUMNS, shared_cache
+from skerry.iceberg.manifests.cache import shared_cache
 from skerry.iceberg.manifests.manifest import EntryStatus
 from skerry.iceberg.manifests.manifest_list import ManifestContent, ManifestFile
-from skerry.iceberg.manifests.map_columns import MapColumns
+from skerry.iceberg.manifests.map_columns import METRIC_COLUMNS, FieldValues
 from skerry.iceberg.metadata.snapshot import Snapshot
 from skerry.iceberg.metadata.state import TableState
 from skerry.iceberg.planning.live_files import ColumnMetrics
@@ -63,10 +63,10 @@ def live_metrics(
     with scan_pool(default_threads(), is_local=local) as pool:
         for entries in read_ahead(pool, read, listed, lambda manifest: manifest.manifest_length, _AHEAD_BYTES):
             if entries.num_rows:
-                maps = {name: MapColumns(entries.column(name)) for name in METRIC_COLUMNS}
+                found = FieldValues(entries)
                 rows = entries.column("record_count").to_numpy(zero_copy_only=False)
                 for one in gathered:
-                    one.add(maps, rows)
+                    one.add(found, rows)
     return {one.column.field_id: one.result() for one in gathered}
 
 
@@ -83,25 +83,25 @@ class _Gathered:
         self.lows: list[Any] | None = []
         self.highs: list[Any] | None = []
 
-    def add(self, maps: dict[str, MapColumns], rows: npt.NDArray[np.int64]) -> None:
+    def add(self, found: FieldValues, rows: npt.NDArray[np.int64]) -> None:
         """Add files.
 
         Args:
-            maps: Their maps of metrics, by name.
+            found: Their metrics.
             rows: int64[files] Their numbers of rows.
         """
         key = self.column.field_id
-        nulls, values = maps["null_value_counts"].counts(key), maps["value_counts"].counts(key)
+        nulls, values = found.counts("null_value_counts", key), found.counts("value_counts", key)
         values = np.where(values < 0, rows, values)
         self.nulls = None if self.nulls is None or (nulls < 0).any() else self.nulls + int(nulls.sum())
         valued = pa.array((values != 0) & (nulls != values))
         if self.column.has_shapes and valued.true_count:  # bounds are points, not values
             self.lows = self.highs = None
         if self.lows is not None:
-            least = self._extreme(maps["lower_bounds"].values(key).filter(valued), "min")
+            least = self._extreme(found.values("lower_bounds", key).filter(valued), "min")
             self.lows = None if least is None else self.lows + least
         if self.highs is not None:
-            greatest = self._extreme(maps["upper_bounds"].values(key).filter(valued), "max")
+            greatest = self._extreme(found.values("upper_bounds", key).filter(valued), "max")
             self.highs = None if greatest is None else self.highs + greatest
 
     def _extreme(self, bounds: pa.Array, which: str) -> list[Any] | None:

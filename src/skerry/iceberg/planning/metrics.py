@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skerry.iceberg.manifests.manifest_list import FieldSummary, ManifestFile
+from skerry.iceberg.manifests.map_columns import FieldValues
 from skerry.iceberg.metadata.partition_spec import PartitionSpec
 from skerry.iceberg.writing.shape_bounds import points_of
 from skerry.iceberg.writing.variant_bounds import decode_bounds
@@ -95,11 +96,12 @@ def column_metrics(parts: pa.RecordBatch | Sequence[pa.RecordBatch]) -> MetricsL
         parts: Entries of one or several manifests, with the columns of metrics and `record_count`.
     """
     batches = [parts] if isinstance(parts, pa.RecordBatch) else list(parts)
+    found = [FieldValues(batch) for batch in batches]
     cache: dict[Column, FieldMetrics] = {}
 
     def stored(name: str, column: Column) -> pa.Array:
-        found = [_values_of(batch.column(name), column.field_id) for batch in batches]
-        return pa.concat_arrays(found) if len(found) > 1 else found[0]
+        values = [of_batch.values(name, column.field_id) for of_batch in found]
+        return pa.concat_arrays(values) if len(values) > 1 else values[0]
 
     def inside(column: Column) -> FieldMetrics:
         lower, is_exact = decode_bounds(stored("lower_bounds", column), column)
@@ -108,7 +110,7 @@ def column_metrics(parts: pa.RecordBatch | Sequence[pa.RecordBatch]) -> MetricsL
         return FieldMetrics(lower, upper, unknown, np.where(is_exact, 0, unknown), unknown)
 
     def counts(name: str, key: int) -> npt.NDArray[np.int64]:
-        return np.concatenate([_counts_of(batch.column(name), key) for batch in batches])
+        return np.concatenate([of_batch.counts(name, key) for of_batch in found])
 
     def lookup(column: Column) -> FieldMetrics | None:
         if pa.types.is_nested(column.type) or is_metadata_column(column.field_id):
@@ -129,40 +131,3 @@ def column_metrics(parts: pa.RecordBatch | Sequence[pa.RecordBatch]) -> MetricsL
         return cache[column]
 
     return lookup
-
-
-def _values_of(maps: pa.MapArray, key: int) -> pa.Array:
-    """The value of a key in every map, null if it is missing."""
-    values, found = map_values(maps, key)
-    return values.take(pa.array(found, mask=found < 0))
-
-
-def _counts_of(maps: pa.MapArray, key: int) -> npt.NDArray[np.int64]:
-    """The count of a key in every map, -1 if it is missing."""
-    values, found = map_values(maps, key)
-    known = found >= 0
-    result = np.full(len(found), -1, np.int64)
-    result[known] = pc.fill_null(values, -1).to_numpy(zero_copy_only=False)[found[known]]
-    return result
-
-
-def map_values(maps: pa.MapArray, key: int) -> tuple[pa.Array, npt.NDArray[np.int64]]:
-    """Look one key up in every map.
-
-    Args:
-        maps: Maps from int32.
-        key: The key.
-
-    Returns:
-        The values of all maps, and int64[maps]: the index of the key's value among them; -1 if it is missing.
-    """
-    keys = maps.keys.to_numpy(zero_copy_only=False)
-    offsets = maps.offsets.to_numpy(zero_copy_only=False)
-    hits = np.flatnonzero(keys == key)[::-1]  # so that the first of several wins
-    rows = np.searchsorted(offsets, hits, side="right") - 1
-    inside = (rows >= 0) & (rows < len(maps))
-    found = np.full(len(maps), -1, np.int64)
-    found[rows[inside]] = hits[inside]
-    if maps.null_count:
-        found[maps.is_null().to_numpy(zero_copy_only=False)] = -1
-    return maps.items, found

@@ -19,9 +19,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skerry.errors import FormatError
-from skerry.iceberg.manifests.cache import METRIC_COLUMNS, ManifestCache, shared_cache
+from skerry.iceberg.manifests.cache import ManifestCache, shared_cache
 from skerry.iceberg.manifests.file_batch import FileBatch
 from skerry.iceberg.manifests.manifest_list import ManifestContent, ManifestFile
+from skerry.iceberg.manifests.map_columns import METRIC_COLUMNS
 from skerry.iceberg.metadata.partition_spec import PartitionSpec
 from skerry.iceberg.metadata.schema import Schema
 from skerry.iceberg.metadata.snapshot import Snapshot
@@ -264,17 +265,26 @@ class ScanPlanner:
         spec = self.spec(manifest.partition_spec_id)
         return live_files(self.read_files(manifest, DELETE_COLUMNS), spec, manifest.manifest_path)
 
-    def _prune_files(self, pool: WorkPool, manifests: Iterable[ManifestFile], deletes: DeleteIndex) -> Iterator[Pruned]:
+    def _prune_files(self, pool: WorkPool, manifests: Sequence[ManifestFile], deletes: DeleteIndex) -> Iterator[Pruned]:
         """The files that remain; manifests are decoded in threads while earlier ones are pruned."""
         pruner = FilePruner(self.schema, self.conjuncts, deletes.key_columns)
         columns = (*FILE_COLUMNS, *(METRIC_COLUMNS if pruner.needs_metrics else ()))
-        for wave in waves(read_ahead(pool, self._reading(columns), manifests, _weight, _AHEAD_BYTES)):
+        field_ids = None
+        if pruner.needs_metrics and not self.cache.fits(manifests, len(self.schema.fields)):
+            columns, field_ids = FILE_COLUMNS, pruner.metric_ids
+        for wave in waves(read_ahead(pool, self._reading(columns, field_ids), manifests, _weight, _AHEAD_BYTES)):
             found = pruner.prune(wave, self.spec(wave[0].file.partition_spec_id))
             self.check_locations(found.batch.files.column("file_path"))
             yield found
 
-    def _reading(self, columns: Sequence[str]) -> Callable[[ManifestFile], ReadManifest]:
-        return lambda manifest: ReadManifest(manifest, self.read_files(manifest, columns))
+    def _reading(
+        self, columns: Sequence[str], field_ids: frozenset[int] | None = None
+    ) -> Callable[[ManifestFile], ReadManifest]:
+        """Reads manifests; besides the columns, the metrics of some columns of the table alone."""
+        if field_ids is None:
+            return lambda manifest: ReadManifest(manifest, self.read_files(manifest, columns))
+        read = self.cache.read_metrics
+        return lambda manifest: ReadManifest(manifest, read(self.storage, manifest, columns, field_ids))
 
     def _check_deletes(self, deletes: DeleteIndex, assignment: Assignment) -> None:
         """Refuse delete files that must not be read, if they are needed."""

@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 
 from skerry.errors import FormatError
-from skerry.iceberg.manifests.cache import METRIC_COLUMNS
 from skerry.iceberg.manifests.manifest import FileContent
 from skerry.iceberg.manifests.manifest_list import ManifestFile
+from skerry.iceberg.manifests.map_columns import METRIC_COLUMNS
 from skerry.iceberg.metadata.json_object import JsonObject
 from skerry.iceberg.metadata.schema import Schema
 from skerry.iceberg.planning.delete_index import Assignment
