@@ -81,3 +81,6 @@ def test_language_models_are_shown_every_page():
 def test_the_error_catalogue_has_every_error():
     headings = re.findall(r"^## (\w+)$", (ROOT / "docs/errors.md").read_text(), re.MULTILINE)
     assert sorted(headings) == sorted(skerry.errors.__all__)
+    assert {getattr(skerry.errors, name)().help for name in headings} == {
+        f"docs/errors.md#{heading}" for heading in anchors(ROOT / "docs/errors.md") - {"errors"}
+    }

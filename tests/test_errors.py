@@ -20,3 +20,10 @@ def test_every_error_is_a_skerry_error_and_every_field_has_a_default(name):
     cls = getattr(errors, name)
     assert issubclass(cls, errors.SkerryError)
     assert str(cls()) == ""
+
+
+def test_an_error_of_another_class_is_helped_like_its_base():
+    class Lost(errors.ConflictError):
+        """An error that the catalogue does not list."""
+
+    assert Lost("x").help == "docs/errors.md#conflicterror"

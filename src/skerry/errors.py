@@ -50,6 +50,12 @@ class SkerryError(Exception):
         self.offset = offset
         self.rule = rule
 
+    @property
+    def help(self) -> str:
+        """Where the documentation says why the error is raised and what to do: `docs/errors.md#schemaerror`."""
+        name = next(each.__name__ for each in type(self).__mro__ if each.__name__ in __all__)
+        return f"docs/errors.md#{name.lower()}"
+
     def __str__(self) -> str:
         text = self.message
         where = []

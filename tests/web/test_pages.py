@@ -93,6 +93,7 @@ def test_hostile_names_are_text(client):
     assert missing.status == 400  # not a name that a table can have
     check(missing.text)
     assert HOSTILE not in missing.text
+    assert "docs/errors.md#" in missing.text
 
 
 def test_files_add_up_to_the_table(client):

@@ -79,5 +79,4 @@ def _report(error: BaseException) -> None:
     click.secho("error: ", fg="red", bold=True, err=True, nl=False)
     click.echo(" ".join(message.split()), err=True)
     if isinstance(error, SkerryError) and sys.stderr.isatty():
-        name = type(error).__name__
-        click.secho(f"{name}: what to do is in docs/errors.md#{name.lower()}", dim=True, err=True)
+        click.secho(f"{type(error).__name__}: what to do is in {error.help}", dim=True, err=True)

@@ -137,7 +137,14 @@ def _failed(source: Source, query: Query, error: SkerryError, *, as_json: bool) 
     status = 404 if isinstance(error, NotFoundError) else 400
     if as_json:
         return Response(
-            to_json({"error": type(error).__name__, "message": str(error)}), status, media_type="application/json"
+            to_json({"error": type(error).__name__, "message": str(error), "help": error.help}),
+            status,
+            media_type="application/json",
         )
-    body = element("section", element("h2", "This cannot be shown"), element("p", str(error), class_="problem"))
+    body = element(
+        "section",
+        element("h2", "This cannot be shown"),
+        element("p", str(error), class_="problem"),
+        element("p", f"{type(error).__name__}: what to do is in {error.help}", class_="dim"),
+    )
     return HTMLResponse(page(source, query, "Error", body), status)
