@@ -55,9 +55,13 @@ class Metastore:
         answers: Is given the name of a call and its encoded answer, and returns what is sent; None closes the
             connection without an answer.
         before: Is given the name of a call before it is executed.
+
+    Args:
+        forgets_locks: Whether locks end with the connection that asked for them, instead of minutes later.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, forgets_locks: bool = False) -> None:
+        self.forgets_locks = forgets_locks
         self.databases: dict[str, Struct] = {"default": {1: text("default"), 3: text("file:///nowhere")}}
         self.tables: dict[tuple[str, str], Struct] = {}
         self.locks: dict[int, tuple[str, str]] = {}
@@ -68,6 +72,11 @@ class Metastore:
         self.uri = ""
         self._mutex = threading.Lock()
         self._numbers = iter(range(1, 1 << 30))
+
+    def take(self, other: Metastore) -> None:
+        """Have what another one has."""
+        self.databases, self.tables = copy.deepcopy((other.databases, other.tables))
+        self.locks = {}
 
     def parameters(self, database: str, name: str) -> dict[str, str]:
         """The parameters of a table."""
@@ -181,6 +190,14 @@ class Metastore:
 class _Handler(socketserver.StreamRequestHandler):
     def handle(self) -> None:
         metastore: Metastore = self.server.metastore  # type: ignore[attr-defined]
+        known = set(metastore.locks)
+        try:
+            self._answer(metastore)
+        finally:
+            for number in set(metastore.locks) - known if metastore.forgets_locks else ():
+                metastore.locks.pop(number, None)
+
+    def _answer(self, metastore: Metastore) -> None:
         while True:
             try:
                 _, name, number, arguments = decode_message(self._read)

@@ -348,7 +348,7 @@ def rest_catalog(s3_server: S3Server, tmp_path_factory: pytest.TempPathFactory) 
 
 def _nessie_jar(folder: Path) -> Path:
     """The server's jar."""
-    (jar,) = _fetched(NESSIE, folder)
+    (jar,) = fetched(NESSIE, folder)
     return jar
 
 
@@ -386,7 +386,7 @@ def reference_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
     folder = tmp_path_factory.mktemp("reference-server")
     hadoop = Path(pyspark.__file__).parent.glob("jars/hadoop-client-*.jar")
-    jars = [*_fetched(REFERENCE_SERVER, folder), *hadoop]
+    jars = [*fetched(REFERENCE_SERVER, folder), *hadoop]
     port = _free_port()
     settings = {
         "CATALOG_REST_PORT": str(port),
@@ -410,7 +410,7 @@ def reference_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         _stop(process, signal.SIGTERM)
 
 
-def _fetched(module: str, folder: Path) -> list[Path]:
+def fetched(module: str, folder: Path) -> list[Path]:
     """Jars fetched into Ivy's cache by the Ivy that ships with PySpark, as Spark fetches its packages."""
     import pyspark
 

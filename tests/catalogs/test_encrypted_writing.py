@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import logging
+import pickle
 import re
 import tarfile
 import time
@@ -26,6 +27,8 @@ from skerry.iceberg.catalogs.hive_checksum import metadata_checksum, text_checks
 from skerry.iceberg.encryption import table_keys
 from skerry.iceberg.metadata.metadata_json import decode_metadata
 from skerry.iceberg.metadata.table_metadata import TableMetadata
+from skerry.iceberg.writing import clustering
+from skerry.table.rows.spill_file import SpillFile
 
 MASTER_KEY = b"0123456789012345"
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string())])
@@ -106,6 +109,7 @@ def test_everything_is_encrypted(name: str, catalog: skerry.Catalog, tmp_path: P
     table.delete("id IN (1, 2)")
     table.update({"name": "'other'"}, where="id = 3")
     table.upsert(rows(4, 30), on=["id"])
+    table.upsert(rows(5), on=["id"], blind=True)
     table.delete("id = 5")
     table.create_branch("side")
     table.append(rows(99), ref="side")
@@ -203,6 +207,23 @@ def test_a_lost_race_loses_neither_rows_nor_keys(
     assert not again.remove_orphans(older_than_days=0, dry_run=True).files
 
 
+def test_a_state_that_no_catalog_knows_keeps_its_files(catalog: skerry.Catalog, tmp_path: Path) -> None:
+    """Its manifest lists have keys that only its own metadata names: a commit whose outcome nobody learnt."""
+    table = create(catalog)
+    table.append(rows(1))
+    location = Path(metadata_of(table) and table.metadata_location.removeprefix("file://"))
+    table.append(rows(2))
+    newest = Path(table.metadata_location.removeprefix("file://"))
+    table.delete("id = 2")
+    catalog.drop_table("ns.t")
+    again = catalog.register_table("ns.t", str(location))
+    before = files_of(tmp_path)
+    assert newest.exists()
+    again.remove_orphans(older_than_days=0)
+    assert files_of(tmp_path) == before
+    assert ids(catalog.register_table("ns.u", str(newest))) == [1, 2]
+
+
 # ---- the metadata file is proved ----
 
 
@@ -278,6 +299,49 @@ def test_statistics_and_indexes_are_not_made(catalog: skerry.Catalog, tmp_path: 
         table.create_index(["id"], kind="hash")
     assert metadata_of(table).statistics == ()
     assert not [path for path in tmp_path.rglob("*") if path.suffix in (".stats", ".puffin")]
+
+
+def test_rows_that_wait_on_disk_are_encrypted(catalog: skerry.Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of many partitions, in a sort order that needs several ranges, on disk as nobody can read them."""
+    spilled = []
+    take = SpillFile.take
+
+    def watched(self: SpillFile, key: object) -> Iterator[pa.RecordBatch]:
+        spilled.append(Path(self._folder.name, "rows").read_bytes())
+        return take(self, key)
+
+    monkeypatch.setattr(SpillFile, "take", watched)
+    monkeypatch.setattr("skerry.iceberg.writing.table_writers.MAX_BUFFERED_BYTES", 2000)
+    monkeypatch.setattr("skerry.iceberg.writing.table_writers.MAX_OPEN_FILES", 2)
+    table = create(catalog, partition_by=["bucket(8, id)"])
+    table.append(pa.Table.from_batches(rows(*range(300)).to_batches(max_chunksize=20)))
+    assert ids(table) == list(range(300))
+    written = len(spilled)
+    assert written
+    sort = clustering.sorted_batches
+    monkeypatch.setattr(
+        clustering, "sorted_batches", lambda *given, **more: sort(*given, **more | {"range_bytes": 500})
+    )
+    table.compact(z_order=["id", "name"])
+    assert ids(table) == list(range(300))
+    assert len(spilled) > written
+    assert not [data for data in spilled if b"nobody" in data]
+
+
+@pytest.mark.parametrize("is_encrypted", [False, True])
+def test_a_spill_file_gives_back_what_it_was_given(*, is_encrypted: bool) -> None:
+    given = [rows(*range(start, start + 50)).to_batches()[0] for start in range(0, 500, 50)]
+    with SpillFile(SCHEMA, is_encrypted=is_encrypted) as file:
+        for number, batch in enumerate(given):
+            file.add(number % 3, batch)
+        sizes = [file.size_bytes(key) for key in range(3)]
+        assert min(sizes) > 0
+        stored = Path(file._folder.name, "rows").read_bytes()
+        assert stored.startswith(b"\xff\xff\xff\xff")  # the schema, which is no row
+        assert not (is_encrypted and b"nobody" in stored)
+        for key in range(3):
+            assert list(file.take(key)) == given[key::3]
+        assert list(file.take(0)) == []
 
 
 REFUSED = {
@@ -382,6 +446,21 @@ def test_no_key_is_printed(
         for text in (key.hex(), base64.b64encode(key).decode(), repr(key)[2:-1], key.decode("latin-1")):
             assert text not in shown
     assert re.search(r"encrypted-key-metadata", shown)
+
+
+def test_other_processes_open_the_catalog_themselves(metastore: Metastore, tmp_path: Path) -> None:
+    """What is pickled names the key management, and has no key."""
+    path = tmp_path / "keys.json"
+    path.write_text(json.dumps({"keyA": base64.b64encode(MASTER_KEY).decode()}))
+    path.chmod(0o600)
+    catalog = skerry.connect(metastore.uri, warehouse=str(tmp_path / "w"), key_management=KeyFile(path))
+    catalog.create_namespace("ns")
+    create(catalog).append(rows(1))
+    sent = pickle.dumps(catalog.load_table("ns.t"))
+    assert MASTER_KEY not in sent
+    other = pickle.loads(sent)
+    other.append(rows(2))
+    assert ids(catalog.load_table("ns.t")) == [1, 2]
 
 
 def test_a_key_file_wraps_and_unwraps(metastore: Metastore, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import io
 import json
 import os
 import shutil
@@ -37,15 +38,21 @@ from pyarrow.parquet.encryption import create_encryption_properties
 import skerry
 from skerry import amudai, puffin, theta, variant, wkb
 from skerry.amudai.shard.checksum import checksum
+from skerry.databases.hive_metastore import HiveMetastore
+from skerry.databases.thrift_binary import REPLY, ThriftList, encode_message, integer, list_of, record, text, texts
+from skerry.databases.thrift_binary import Kind as ThriftKind
 from skerry.encryption import KeyMetadata, decode_key_metadata, encode_gcm_stream, encode_key_metadata
 from skerry.errors import FormatError, SkerryError
 from skerry.http.http_client import Answer, HttpClient
 from skerry.iceberg.catalogs import rest_server
 from skerry.iceberg.catalogs.base import MetadataWrite
+from skerry.iceberg.catalogs.hive import HiveCatalog
+from skerry.iceberg.catalogs.hive_tables import is_iceberg, new_hive_table
 from skerry.iceberg.catalogs.rest import RestCatalog
 from skerry.iceberg.catalogs.rest_authentication import OAuth2
 from skerry.iceberg.manifests.manifest_list import ManifestFile, decode_manifest_list, encode_manifest_list
 from skerry.iceberg.manifests.reader import decode_manifest
+from skerry.iceberg.metadata.metadata_json import decode_metadata, encode_metadata
 from skerry.iceberg.writing.file_writers import FileEncoding, FileWriter
 from skerry.iceberg.writing.shape_bounds import points_of
 from skerry.kernels import cache as kernel_cache
@@ -111,6 +118,7 @@ NAMES = (
     "encrypted-parquet",
     "equality-deletes",
     "group-sketches",
+    "hive-answer",
     "iceberg-manifest",
     "iceberg-manifest-list",
     "iceberg-metadata",
@@ -173,6 +181,7 @@ def build(folder: Path) -> dict[str, Kind]:
         _iceberg,
         _encrypted,
         _rest,
+        _hive,
         _paimon,
         _paimon_indexes,
         _stored,
@@ -577,6 +586,51 @@ def _rest(folder: Path) -> Iterator[Kind]:
 
     yield Kind("rest-answer", samples, read, _JSON, share=200)
     yield Kind("paimon-rest-answer", *paimon_answers(folder), _JSON, share=200)
+
+
+def _hive(folder: Path) -> Iterator[Kind]:
+    """What a Hive metastore says, without a network."""
+    table = skerry.connect(folder / "hive").create_table("n.t", _SCHEMA, format_version=3)
+    table.append(_rows(5))
+    location = table.metadata_location
+    metadata = decode_metadata(Path(location.removeprefix("file://")).read_bytes())
+    metadata = replace(metadata, properties={"encryption.key-id": "k"})
+    Path(folder / "proved.metadata.json").write_bytes(encode_metadata(metadata))
+    stored = new_hive_table(("n", "t"), metadata, f"file://{folder}/proved.metadata.json", "me")
+    stored[99] = ThriftKind.SET, ThriftList(ThriftKind.I32, (1,))
+    found = {1: record(stored)}
+    names = {0: list_of(ThriftKind.STRING, [b"a", b"b"])}
+    database = {0: record({1: text("n"), 3: text("file:///n"), 4: texts({"a": "b"})})}
+    state = {0: record({1: integer(1 << 40, ThriftKind.I64), 2: integer(1)})}
+    readers: list[tuple[str, Any, Callable[[HiveCatalog], Any]]] = [
+        ("get_table_req", {0: record(found)}, lambda catalog: catalog.load_table(("n", "t")).metadata),
+        ("get_table_req", {2: record({1: text("no")})}, lambda catalog: catalog.table_exists(("n", "t"))),
+        (
+            "get_table_objects_by_name_req",
+            {0: record({1: list_of(ThriftKind.STRUCT, [stored])})},
+            lambda catalog: [is_iceberg(one) for one in catalog.server.tables("n", ["t"])],
+        ),
+        ("get_all_databases", names, lambda catalog: catalog.list_namespaces()),
+        ("get_database", database, lambda catalog: catalog.namespace_properties(("n",))),
+        ("lock", state, lambda catalog: catalog.server.lock("n", "t", "me", "here")),
+    ]
+
+    class Canned(io.BytesIO):
+        """A connection that answers whatever is asked."""
+
+        def recv(self, length: int) -> bytes:
+            return self.read(length)
+
+        def sendall(self, _data: bytes) -> None: ...
+
+        def settimeout(self, _seconds: float) -> None: ...
+
+    def read(data: bytes, index: int) -> Any:
+        catalog = HiveCatalog("c", {"uri": "thrift://127.0.0.1:1"})
+        with mock.patch.object(HiveMetastore, "_connected", return_value=Canned(data)):
+            return readers[index][2](catalog)
+
+    yield Kind("hive-answer", [encode_message(name, fields, 1, REPLY) for name, fields, _ in readers], read, share=200)
 
 
 def refused(act: Callable[[], Any]) -> Any:

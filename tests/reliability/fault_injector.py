@@ -1,8 +1,9 @@
 """Faults below everything: every call that leaves the process for a store or a catalog is counted, and one goes wrong.
 
 What is watched are the places that all calls pass: the methods of local and object files, the sinks, the rename of a
-folder, statements and commits of SQL catalogs, requests to REST catalogs. A call inside another one (a file that is
-written is also opened) is not counted. PyArrow's reads of local files that are open already are not seen.
+folder, statements and commits of SQL catalogs, requests to REST catalogs, calls of Hive metastores. A
+call inside another one (a file that is written is also opened) is not counted. PyArrow's reads of local files that are
+open already are not seen.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from skerry.databases.hive_metastore import HiveMetastore, UnansweredError
 from skerry.databases.sql_database import SqlConnection
 from skerry.errors import StorageError
 from skerry.http.http_client import HttpClient, HttpError
@@ -92,6 +94,7 @@ class Injector:
         self._watch_files()
         self._watch_sql()
         self._watch_rest()
+        self._watch_hive()
 
     def run(self, call: Call, error: Callable[[], Exception], act: Callable[[], Any]) -> Any:
         """Make a call, or let it go wrong."""
@@ -205,6 +208,20 @@ class Injector:
             )
 
         HttpClient._send_once = watched  # type: ignore[method-assign]
+
+    def _watch_hive(self) -> None:
+        exchange = HiveMetastore._exchange
+
+        def watched(client: Any, connected: Any, name: str, arguments: Any) -> Any:
+            def error() -> Exception:
+                client._close()
+                return UnansweredError("injected: the connection is broken")
+
+            has_effect = not name.startswith("get_")
+            call = Call(f"hive {name}", has_effect)
+            return self.run(call, error, lambda: exchange(client, connected, name, arguments))
+
+        HiveMetastore._exchange = watched  # type: ignore[method-assign]
 
 
 def _operational_error(connection: Any) -> type[Exception]:

@@ -35,7 +35,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from fault_injector import Call, Fault, Injector, Kind
 from sweep_checks import Facts, Sight, finish
 from sweep_operations import OPERATIONS, Operation
-from sweep_places import FolderPlace, Place, place_of
+from sweep_places import FolderPlace, HivePlace, Place, place_of
 
 from skerry.errors import CommitUnknownError, SkerryError, UnsupportedError
 
@@ -370,6 +370,8 @@ def warm_up(folder: Path) -> None:
 def places(arguments: argparse.Namespace, folder: Path) -> Iterator[Sweep]:
     """Where to sweep."""
     yield Sweep("folder", FolderPlace(folder / "folder"))
+    (folder / "hive").mkdir()
+    yield Sweep("hive", HivePlace(folder / "hive" / "place"))
     for name in ("s3", "rest"):
         if (settings := getattr(arguments, name)) is not None:
             (folder / name).mkdir()

@@ -70,7 +70,7 @@ def connect(
             `["s3://lake/raw"]`. Nothing is ever written or deleted there.
         key_management: Who decrypts the keys of encrypted Iceberg tables: an instance of a subclass of
             `skerry.encryption.KeyManagement`, or such a class as `"module:Class"`; the property
-            `encryption.key-management` if None. Encrypted tables are read, and not written.
+            `encryption.key-management` if None. Encrypted tables are read everywhere, and written in a Hive metastore.
         properties: Further catalog properties under PyIceberg's names, such as `**{"s3.endpoint": …}`. They override
             the configuration. `paimon.warehouse` is the folder of Paimon tables; by default the warehouse of a folder
             or a SQL catalog.

@@ -161,8 +161,14 @@ class FileReader:
         self._sought: set[FileKey] = set()
         self._named: dict[FileKey, set[FileKey]] = {}
 
-    def lists(self, snapshots: Iterable[Snapshot]) -> tuple[dict[FileKey, TableFile], dict[FileKey, ManifestFile]]:
+    def lists(
+        self, snapshots: Iterable[Snapshot], storage: Storage | None = None
+    ) -> tuple[dict[FileKey, TableFile], dict[FileKey, ManifestFile]]:
         """The manifest lists of some snapshots, and the manifests that they name.
+
+        Args:
+            snapshots: The snapshots.
+            storage: Has the keys of their manifest lists, if these are not those of the table's newest state.
 
         Raises:
             FormatError: A manifest list is corrupt.
@@ -172,7 +178,7 @@ class FileReader:
         named = {found.manifest_list: found for found in every if found.manifest_list is not None}
         locations = list(named)
         missing = [location for location in locations if location not in self._lists]
-        keys = (manifest_list_key(self._storage, named[location]) for location in missing)
+        keys = (manifest_list_key(storage or self._storage, named[location]) for location in missing)
         tasks = [ListTask(location, self._storage, key) for location, key in zip(missing, keys, strict=True)]
         self._lists.update(zip(missing, self._executor.map(read_list, tasks), strict=True))
         found = [self._lists[location] for location in locations]

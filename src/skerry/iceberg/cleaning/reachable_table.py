@@ -114,7 +114,9 @@ class ReachableIcebergTable:
 
     def _of(self, metadata: TableMetadata) -> dict[FileKey, str]:
         """The files that all snapshots reach, with or without a branch or tag, and the statistics files."""
-        lists, manifests = self._reader.lists(metadata.snapshots)
+        keys = self.storage.keys
+        storage = self.storage if keys is None else self.storage.with_keys(keys.of(metadata))
+        lists, manifests = self._reader.lists(metadata.snapshots, storage)
         found = self._reader.locations(manifests)
         found |= {key: file.location for key, file in lists.items()}
         found |= {key: manifest.manifest_path for key, manifest in manifests.items()}

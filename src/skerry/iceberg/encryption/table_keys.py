@@ -119,6 +119,10 @@ class TableKeys:
         self._keys: Mapping[str, EncryptedKey] = {key.key_id: key for key in metadata.encryption_keys}
         self._ring = ring
 
+    def of(self, metadata: TableMetadata) -> TableKeys:
+        """Those of another state of the table."""
+        return TableKeys(self._table, metadata, self._ring)
+
     def manifest_list_key(self, key_id: str) -> KeyMetadata:
         """The key of a manifest list.
 

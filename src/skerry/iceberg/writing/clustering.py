@@ -53,6 +53,7 @@ def clustered(
         most_rows=sum(task.data_file.record_count for task in tasks),
         file_bytes=layout.target_file_size_bytes,
         range_bytes=clustering.range_bytes,
+        is_encrypted=layout.key_bytes is not None,
     )
 
 

@@ -164,7 +164,7 @@ class PartitionedWriter:
         rows = partition.take()
         if self._layout.sorts or not self._may_open(partition):
             if self._spool is None:
-                self._spool = SpillFile(self._layout.file_schema)
+                self._spool = SpillFile(self._layout.file_schema, is_encrypted=self._layout.key_bytes is not None)
             for batch in _gathered(rows, self._layout.file_schema):
                 self._spool.add(partition.values, batch)
                 partition.spooled_bytes += batch.nbytes

@@ -1,22 +1,20 @@
 """Sort any number of rows externally.
 
 Rows are distributed to ranges of a sample of their keys, each small enough to be sorted in memory; until it is sorted,
-a range is kept in a temporary file. So each file that is written from sorted rows has its own part of the order.
+a range is kept in a spill file. So each file that is written from sorted rows has its own part of the order.
 """
 
 from __future__ import annotations
 
 import itertools
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
-from typing import Any, Final, Self, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skerry.table.rows.schema import empty_batch
+from skerry.table.rows.spill_file import SpillFile
 
 __all__ = ["RANGE_BYTES", "Order", "sorted_batches"]
 
@@ -24,7 +22,6 @@ RANGE_BYTES: Final = 128 << 20
 _SAMPLE_ROWS: Final = 200_000
 _BATCH_BYTES: Final = 1 << 20
 _LEAST_BATCH_ROWS: Final = 256
-_SPILL: Final = pa.ipc.IpcWriteOptions(compression="lz4")
 
 Order: TypeAlias = Callable[[pa.Table], npt.NDArray[np.int64]]
 """Returns int64[n], row numbers in sort order, for rows that have at least the key columns; the sort is stable."""
@@ -39,6 +36,7 @@ def sorted_batches(
     most_rows: int,
     file_bytes: int,
     range_bytes: int = RANGE_BYTES,
+    is_encrypted: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """Yield rows in sort order.
 
@@ -50,6 +48,7 @@ def sorted_batches(
         most_rows: The number of rows, or more.
         file_bytes: The target size of files: batches are a part of it, so that files can end between them.
         range_bytes: Bytes of rows to sort in memory at a time.
+        is_encrypted: Whether what waits on disk is encrypted.
     """
     sample = _sample(keys, key_schema, most_rows)
     order = order_of(sample)
@@ -65,13 +64,12 @@ def sorted_batches(
         return
     ordered = sample.take(pa.array(order(sample)))
     bounds = ordered.take(pa.array(np.linspace(0, len(ordered), ranges + 1)[1:-1].astype(np.int64)))
-    with tempfile.TemporaryDirectory(prefix="skerry-cluster-") as folder:
-        spilled = _Spilled(Path(folder), first.schema, ranges)
-        with spilled:
-            for batch in itertools.chain((first,), batches):
-                spilled.add(batch, _ranges(pa.Table.from_batches([batch]).select(key_schema.names), bounds, order))
+    with SpillFile(first.schema, is_encrypted=is_encrypted) as spilled:
+        for batch in itertools.chain((first,), batches):
+            found = _ranges(pa.Table.from_batches([batch]).select(key_schema.names), bounds, order)
+            _distribute(spilled, batch, found)
         for number in range(ranges):
-            yield from _ordered(spilled.read(number), order, length)
+            yield from _ordered(pa.Table.from_batches(spilled.take(number), first.schema), order, length)
 
 
 def _sample(keys: Iterable[pa.RecordBatch], schema: pa.Schema, most_rows: int) -> pa.Table:
@@ -98,39 +96,11 @@ def _ranges(keys: pa.Table, bounds: pa.Table, order: Order) -> npt.NDArray[np.in
     return numbers[len(bounds) :]
 
 
-class _Spilled:
-    """Rows of several ranges, in one temporary file per range."""
-
-    def __init__(self, folder: Path, schema: pa.Schema, ranges: int) -> None:
-        self._paths = [folder / str(number) for number in range(ranges)]
-        self._schema = schema
-        self._writers: dict[int, Any] = {}
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for writer in self._writers.values():
-            writer.close()
-
-    def add(self, batch: pa.RecordBatch, ranges: npt.NDArray[np.int64]) -> None:
-        """Distribute rows to the ranges."""
-        order = np.argsort(ranges, kind="stable")
-        rows = batch.take(pa.array(order))
-        ends = np.cumsum(np.bincount(ranges, minlength=len(self._paths)))
-        start = 0
-        for number, end in enumerate(ends.tolist()):
-            if end > start:
-                writer = self._writers.get(number)
-                if writer is None:
-                    writer = pa.ipc.new_file(self._paths[number], self._schema, options=_SPILL)
-                    self._writers[number] = writer
-                writer.write_batch(rows.slice(start, end - start))
-            start = end
-
-    def read(self, number: int) -> pa.Table:
-        """The rows of a range, in the order in which they were added."""
-        if number not in self._writers:
-            return pa.Table.from_batches([empty_batch(self._schema)])
-        with pa.OSFile(str(self._paths[number])) as file:
-            return pa.ipc.open_file(file).read_all()
+def _distribute(spilled: SpillFile, batch: pa.RecordBatch, ranges: npt.NDArray[np.int64]) -> None:
+    """Spill the rows of a batch by their ranges."""
+    rows = batch.take(pa.array(np.argsort(ranges, kind="stable")))
+    start = 0
+    for number, end in enumerate(np.cumsum(np.bincount(ranges)).tolist()):
+        if end > start:
+            spilled.add(number, rows.slice(start, end - start))
+        start = end

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections import defaultdict
 from collections.abc import Hashable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 import pyarrow as pa
 
+from skerry.encryption import decrypt, encrypt
 from skerry.table.rows.schema import empty_batch
 
 __all__ = ["SpillFile"]
 
+_KEY_BYTES: Final = 32
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
@@ -23,10 +26,12 @@ class SpillFile:
 
     Args:
         schema: The columns of all rows; none may be dictionary-encoded.
+        is_encrypted: Whether the file is encrypted, with a key that nobody keeps: rows of encrypted tables.
     """
 
-    def __init__(self, schema: pa.Schema) -> None:
+    def __init__(self, schema: pa.Schema, *, is_encrypted: bool = False) -> None:
         self._schema = schema
+        self._secret = os.urandom(_KEY_BYTES) if is_encrypted else None
         self._folder = tempfile.TemporaryDirectory(prefix="skerry-spool-")
         path = str(Path(self._folder.name, "rows"))
         self._sink = pa.OSFile(path, "wb")
@@ -47,7 +52,12 @@ class SpillFile:
     def add(self, key: Hashable, rows: pa.RecordBatch) -> None:
         """Append rows to those of a key."""
         offset = self._sink.tell()
-        self._writer.write_batch(rows)
+        if self._secret is None:
+            self._writer.write_batch(rows)
+        else:
+            data = encrypt(self._secret, rows.serialize().to_pybytes())
+            self._sink.write(len(data).to_bytes(8, "little"))
+            self._sink.write(data)
         self._offsets[key].append(offset)
         self._sizes[key] += self._sink.tell() - offset
 
@@ -60,6 +70,11 @@ class SpillFile:
         self._sizes.pop(key, None)
         for offset in self._offsets.pop(key, ()):
             self._source.seek(offset)
+            if self._secret is not None:
+                length = int.from_bytes(self._source.read(8), "little")
+                data = decrypt(self._secret, self._source.read(length))
+                yield pa.ipc.read_record_batch(pa.py_buffer(data), self._schema)
+                continue
             yield pa.ipc.read_record_batch(pa.ipc.read_message(self._source), self._schema)
 
     def close(self) -> None:
