@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,12 +12,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from skerry.errors import StorageError
+from skerry.errors import SchemaError, StorageError
 from skerry.paimon.evolution.schema_evolution import ChangeOptions, commit_schema
+from skerry.paimon.jobs.compact_tasks import run_task
 from skerry.paimon.manifests.live_files import live_entries
 from skerry.paimon.table import PaimonTable
 from skerry.paimon.writing.bucket_states import BucketStates
 from skerry.storage import Storage
+from skerry.table.work.background import BackgroundWork
 
 SCHEMA = pa.schema([("id", pa.int64()), ("text", pa.string())])
 
@@ -111,3 +116,101 @@ def test_writers_wait_for_compaction_from_a_number_of_runs_on(tmp_path: Path, mo
     for number in range(4):
         table.append(data(range(5), f"{number}-"))
     assert lost == [True, True, False]
+
+
+BACKGROUND = {"num-sorted-run.compaction-trigger": "2", "skerry.compaction.background": "true"}
+
+
+class Gate:
+    """Holds compactions back until it is opened."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.opened = threading.Event()
+        monkeypatch.setattr("skerry.paimon.jobs.compact.run_task", self._pass)
+
+    def _pass(self, *arguments: Any) -> Any:
+        if threading.current_thread() is not threading.main_thread():
+            assert self.opened.wait(60)
+        return run_task(*arguments)
+
+
+def test_a_writer_goes_on_while_buckets_are_compacted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gate = Gate(monkeypatch)
+    table = make(tmp_path / "t", **BACKGROUND)
+    for number in range(4):  # one less than the default stop trigger, 2 + 3
+        table.append(data(range(5), f"{number}-"))
+        assert run_count(table) == number + 1
+    gate.opened.set()
+    table.compact()  # what is under way first
+    assert run_count(table) == 1
+    assert [snapshot.operation for snapshot in table.snapshots()] == ["append"] * 4 + ["replace"] * 2
+    assert table.scan().to_arrow().to_pydict() == {"id": [*range(5)], "text": [f"3-{i}" for i in range(5)]}
+
+
+def test_a_writer_waits_for_the_background_if_there_are_too_many_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = Gate(monkeypatch)
+    table = make(tmp_path / "t", **{**BACKGROUND, "num-sorted-run.stop-trigger": "3"})
+    wait = BackgroundWork.wait
+
+    def open_and_wait(work: BackgroundWork) -> None:
+        if work.is_busy:
+            gate.opened.set()
+        wait(work)
+
+    monkeypatch.setattr(BackgroundWork, "wait", open_and_wait)
+    for number in range(3):
+        assert not gate.opened.is_set()
+        table.append(data(range(5), f"{number}-"))
+    assert gate.opened.is_set()
+    assert run_count(table) == 1
+
+
+def test_a_failure_in_the_background_is_logged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: Any) -> Any:
+        raise StorageError("the disk is full")
+
+    monkeypatch.setattr("skerry.paimon.jobs.compact.run_task", fail)
+    table = make(tmp_path / "t", **BACKGROUND)
+    for number in range(2):
+        table.append(data(range(5), f"{number}-"))
+    table.handle._background.wait()
+    assert "compacting in the background failed: StorageError: the disk is full" in caplog.text
+    monkeypatch.undo()
+    table.append(data(range(5), "next"))
+    table.handle._background.wait()
+    assert run_count(table) == 1
+
+
+ENDING = """
+import sys, time
+import pyarrow as pa
+import skerry.paimon.jobs.compact as compact
+from skerry.paimon.table import PaimonTable
+from skerry.storage import Storage
+from skerry.table.work.background import BackgroundWork
+
+def late(*arguments, run=compact.run_task):
+    time.sleep(0.3)
+    return run(*arguments)
+
+compact.run_task = late
+table = PaimonTable.open(Storage(), sys.argv[1])
+for number in range(2):
+    table.append(pa.table({"id": [1, 2], "text": [str(number)] * 2}))
+"""
+
+
+def test_a_process_waits_for_the_background_before_it_ends(tmp_path: Path) -> None:
+    table = make(tmp_path / "t", **BACKGROUND)
+    done = subprocess.run([sys.executable, "-c", ENDING, table.location], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert run_count(table) == 1
+
+
+def test_only_a_flag_allows_the_background(tmp_path: Path) -> None:
+    with pytest.raises(SchemaError, match=r"skerry\.compaction\.background"):
+        make(tmp_path / "t", **{"skerry.compaction.background": "perhaps"})

@@ -11,6 +11,10 @@ added to the state file, from which the next run goes on. Workers
 - upsert the same few keys, which nobody has inserted before: a key that is there twice is write skew, a value that is
   older than an acknowledged one is a lost update;
 - compact and expire.
+
+Tables of the kind `lookup` have a changelog by look-up, which every writer's compaction goes on with: replayed from its
+beginning, each image being that of the row before it, it must give the table. Those of the kind `background` are
+compacted in threads of the writers that go on meanwhile.
 """
 
 from __future__ import annotations
@@ -40,6 +44,7 @@ from sweep_places import Place, place_of
 
 import skerry
 from skerry.errors import CommitUnknownError, ConflictError
+from skerry.table.rows.changes import ChangeType
 
 __all__ = ["Contest", "Figures", "main"]
 
@@ -59,6 +64,22 @@ RETRIES = {
     "iceberg": {"commit.retry.num-retries": "200", "commit.retry.min-wait-ms": "5", "commit.retry.max-wait-ms": "200"},
     "paimon": {"commit.max-retries": "200", "commit.min-retry-wait": "5 ms", "commit.max-retry-wait": "200 ms"},
 }
+KINDS: dict[str, dict[str, Any]] = {
+    **FORMATS,
+    "lookup": {
+        **FORMATS["keyed"],
+        "properties": {
+            "changelog-producer": "lookup",
+            "changelog.num-retained.max": "1000000",
+            "changelog.time-retained": "10 d",
+        },
+    },
+    "background": {
+        **FORMATS["keyed"],
+        "properties": {"num-sorted-run.compaction-trigger": "3", "skerry.compaction.background": "true"},
+    },
+}
+"""Arguments of `create_table` by kind of table."""
 
 
 @dataclass
@@ -242,10 +263,10 @@ class Contest:
         return self.draw.uniform(0.3, 1.7) * self.kill_commits
 
     def _make(self) -> None:
-        options = FORMATS[self.kind]
-        table = self.place.connect().create_table(
-            TABLE, SCHEMA, **{**options, "properties": RETRIES[options["format"]]}
-        )
+        options = KINDS[self.kind]
+        own = {} if self.kind in FORMATS else options["properties"]
+        properties = {**RETRIES[options["format"]], **own}
+        table = self.place.connect().create_table(TABLE, SCHEMA, **{**options, "properties": properties})
         table.append(_rows(list(range(COUNTERS)), 0))
 
     def _start(self, number: int, begun: float) -> None:
@@ -283,7 +304,30 @@ class Contest:
             tale.add([json.loads(line) for line in log.read_text().splitlines()], figures)
         figures.wrong += tale.compare(found, values)
         figures.wrong += check_statistics(table, rows)
+        if self.kind == "lookup":
+            table.compact(full=True)  # what the last killed worker has not come to
+            figures.wrong += _replay(table.changes(1).to_arrow(), table.scan().to_arrow())
         return figures
+
+
+def _replay(changes: pa.Table, rows: pa.Table) -> list[str]:
+    """What of a changelog does not follow from the changes before, or from the rows that are there at last."""
+    wrong, state = [], {}
+    for change in changes.select([*SCHEMA.names, "_change_type"]).to_pylist():
+        kind = ChangeType(change.pop("_change_type"))
+        before = state.get(change["id"])
+        if kind is ChangeType.INSERT or kind is ChangeType.UPDATE_AFTER:
+            fits = (before is None) == (kind is ChangeType.INSERT)
+            state[change["id"]] = change
+        else:
+            fits = before == change
+            if kind is ChangeType.DELETE:
+                state.pop(change["id"], None)
+        if not fits:
+            wrong.append(f"the changelog has {kind.value} of {change}, when there was {before}")
+    there = {row["id"]: row for row in rows.to_pylist()}
+    differing = [key for key in state.keys() | there.keys() if state.get(key) != there.get(key)]
+    return wrong + [f"the changelog ends with {state.get(key)}, there is {there.get(key)}" for key in differing]
 
 
 class _Tale:
@@ -358,7 +402,7 @@ def main() -> int:
     """Play rounds until enough commits are acknowledged; 1 if something was wrong."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("place", help="folder, s3, rest or postgres")
-    parser.add_argument("kinds", nargs="+", choices=list(FORMATS), help="kinds of tables, in turn")
+    parser.add_argument("kinds", nargs="+", choices=list(KINDS), help="kinds of tables, in turn")
     parser.add_argument("--commits", type=int, default=1500, help="acknowledged ones, all rounds together")
     parser.add_argument("--round", type=int, default=250, help="acknowledged ones of a round")
     parser.add_argument("--workers", type=int, default=4)

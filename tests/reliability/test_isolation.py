@@ -34,6 +34,10 @@ def test_sqlite(kinds: tuple[str, ...]) -> None:
     play("folder", kinds)
 
 
+def test_changelog_by_lookup() -> None:
+    play("folder", ("lookup", "background") if TORTURE else ("lookup",))
+
+
 @pytest.mark.service
 @pytest.mark.parametrize("kinds", KINDS if TORTURE else KINDS[:1], ids=lambda kinds: kinds[0])
 def test_postgres(postgres_url, kinds: tuple[str, ...]) -> None:

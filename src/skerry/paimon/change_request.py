@@ -20,6 +20,7 @@ from skerry.paimon.writing.bucket_states import BucketStates
 from skerry.paimon.writing.cross_partition import CrossPartitionKeys
 from skerry.paimon.writing.data_files import WrittenDataFile
 from skerry.table.owned_files import owned_files
+from skerry.table.work.background import BackgroundWork
 from skerry.table.work.tasks import Executor, ProgressCallback, ThreadExecutor
 
 __all__ = ["ChangeRequest", "commit_files", "redo_after_conflicts"]
@@ -48,6 +49,7 @@ class ChangeRequest:
         watermark: Event time that the rows have reached.
         bucket_states: The last known buckets by branch; kept by writers that write to a table repeatedly.
         keys: The last known places of all keys by branch, where keys move between partitions.
+        background: Where compaction goes on while its writer does, if the table allows it.
         executor: Where files are read and written.
         progress: Called with the progress.
     """
@@ -58,8 +60,17 @@ class ChangeRequest:
     watermark: int | None = None
     bucket_states: dict[str, BucketStates] = field(default_factory=dict)
     keys: dict[str, CrossPartitionKeys] = field(default_factory=dict)
+    background: BackgroundWork = field(default_factory=BackgroundWork)
     executor: Executor = field(default_factory=ThreadExecutor)
     progress: ProgressCallback | None = None
+
+    def apart(self, state: PaimonState) -> ChangeRequest:
+        """A request for work beside the one that this is for, in one thread, sharing nothing that changes.
+
+        Args:
+            state: A state of the branch.
+        """
+        return ChangeRequest(PaimonTarget(state, state.branch), self.properties, executor=ThreadExecutor(1))
 
 
 def redo_after_conflicts(request: ChangeRequest, attempt: Callable[[PaimonState], Result]) -> Result:

@@ -117,6 +117,7 @@ class PaimonHandle(TableRefs):
             dict(snapshot_properties or {}),
             bucket_states=self._bucket_states,
             keys=self._keys,
+            background=self._background,
             executor=executor or ThreadExecutor(),
             progress=progress,
         )

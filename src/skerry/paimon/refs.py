@@ -26,6 +26,7 @@ from skerry.storage import is_within
 from skerry.table.history import Ref, of_millis
 from skerry.table.owned_files import after_publish, owned_files
 from skerry.table.rows.schema import nearest
+from skerry.table.work.background import BackgroundWork
 
 __all__ = ["TableRefs"]
 
@@ -45,6 +46,7 @@ class TableRefs:
         self._bucket_states: dict[str, BucketStates] = {}
         self.partition_check = PartitionCheck()
         self._keys: dict[str, CrossPartitionKeys] = {}
+        self._background = BackgroundWork()
 
     def refresh(self) -> PaimonState:
         """Load the newest state."""

@@ -96,6 +96,7 @@ def compact(
         ConflictError: Others kept changing the files of all buckets.
         UnsupportedError: Rows of tables of this kind are not sorted; the message names the option.
     """
+    request.background.wait()
     state = request.target.load()
     if rules.clustering is not None:
         check_rewritable(state.schema, "rows of such tables are not sorted", state.name)
@@ -135,6 +136,7 @@ def compact_due(request: ChangeRequest, state: PaimonState) -> None:
     These are the buckets that were written to and have too many sorted runs or, where compaction looks keys up, files
     of level 0; and all buckets after as many commits as `full-compaction.delta-commits` says. Tables with the option
     `write-only` are skipped, and a failure is not an error: the rows are in the table, and the next writer tries again.
+    If the table allows it, the writer goes on meanwhile, up to `num-sorted-run.stop-trigger` runs in a bucket.
 
     Args:
         request: That of the commit: its `bucket_states` are those of the writer.
@@ -166,7 +168,16 @@ def compact_due(request: ChangeRequest, state: PaimonState) -> None:
             or state.options.commit_force_compact
             or any(bucket_states.run_count(*key) >= stop for key in rules.buckets or ())
         )
-        compact(replace(request, properties=properties, commit_id=None), rules, once=not waits)
+        own = replace(request, properties=properties, commit_id=None)
+        if waits or rules.full or state.options.compacts_by_lookup or not state.options.compacts_in_background:
+            compact(own, rules, once=not waits)
+        elif not request.background.is_busy:
+            request.background.start(functools.partial(_compact_apart, own.apart(state), rules))
+
+
+def _compact_apart(request: ChangeRequest, rules: CompactionRules) -> None:
+    with after_publish("compacting in the background"):
+        compact(request, rules, once=True)
 
 
 def compact_invisible(request: ChangeRequest) -> None:

@@ -432,6 +432,11 @@ class CoreOptions(OptionTexts):
         return self._bool("write-only", False)
 
     @property
+    def compacts_in_background(self) -> bool:
+        """Whether writers go on while buckets with too many sorted runs are compacted; an option of ours."""
+        return self._bool("skerry.compaction.background", False)
+
+    @property
     def compaction_trigger(self) -> int:
         """Number of sorted runs of a bucket from which on it is compacted."""
         return self._int("num-sorted-run.compaction-trigger", 5)

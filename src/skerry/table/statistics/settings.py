@@ -22,6 +22,7 @@ COMPLETE_PROPERTY = "skerry.statistics.complete-sketches"
 
 
 _KNOWN: Final = (
+    "skerry.compaction.background",
     "skerry.read.files-outside-location",
     "skerry.statistics.catch-up",
     "skerry.statistics.columns",
@@ -33,7 +34,7 @@ _KNOWN: Final = (
     "skerry.statistics.row-deletes",
     ROW_SAMPLE_PROPERTY,
 )
-_OURS: Final = ("skerry.read.", "skerry.statistics.")
+_OURS: Final = ("skerry.compaction.", "skerry.read.", "skerry.statistics.")
 
 
 def check_statistics_properties(properties: Mapping[str, str], schema: pa.Schema) -> None:
