@@ -1,10 +1,11 @@
 """What automatic compaction costs a stream of upserts into a Paimon table, beside Paimon Java.
 
-The same commits of random keys go into two tables: one with `write-only`, one that compacts by the format's defaults
-(five sorted runs). Shown are the time of all commits, the bytes of all data files that were written in relation to
-those of level 0 (write amplification; nothing expires), and the time of a scan afterwards. The cost of compaction is
-the second table's time in relation to the first's. With `--java` Paimon Java does the same in Spark's JVM, waiting for
-its compactions; skerry scans its tables.
+The same commits of random keys go into tables: one with `write-only`, one that compacts by the format's defaults (five
+sorted runs), and one that does so in the background (`skerry.compaction.background`). Shown are the time of all
+commits, in the background also until the last compaction has ended, the bytes of all data files that were written in
+relation to those of level 0 (write amplification; nothing expires), and the time of a scan afterwards. The cost of
+compaction is the time in relation to the first table's. With `--java` Paimon Java does the same in Spark's JVM, waiting
+for its compactions; skerry scans its tables.
 
 On a machine that has other work, the processor time says more than the time of the clock; ours is shown, too.
 """
@@ -26,9 +27,10 @@ from skerry.paimon.table import PaimonTable
 from skerry.storage import Storage
 
 
-def make(folder: Path, *, write_only: bool) -> PaimonTable:
+def make(folder: Path, *, write_only: bool = False, background: bool = False) -> PaimonTable:
     shutil.rmtree(folder, ignore_errors=True)
     properties = {"bucket": str(BUCKETS), "write-only": str(write_only).lower()}
+    properties["skerry.compaction.background"] = str(background).lower()
     return PaimonTable.create(Storage(), str(folder), SCHEMA, primary_key=["id"], properties=properties)
 
 
@@ -44,6 +46,11 @@ def ours(table: PaimonTable, commits: list[pa.Table]) -> Timing:
     return timed(stream)
 
 
+def ending(table: PaimonTable) -> Timing:
+    """What remains of compactions in the background."""
+    return timed(table.handle.request().background.wait)
+
+
 def theirs(java: Any, table: PaimonTable, size: int, count: int, keys: int) -> Timing:
     java.open(table.location)
     wall = used = 0.0
@@ -55,18 +62,22 @@ def theirs(java: Any, table: PaimonTable, size: int, count: int, keys: int) -> T
     return wall, used
 
 
-def show(route: str, tables: list[PaimonTable], times: list[Timing], records: int) -> None:
-    plain, compacted = tables
-    scans = [timed(lambda table=table: table.refresh().scan().to_arrow())[0] for table in tables]
-    amplification = data_bytes(compacted) / data_bytes(plain)
-    for name, (wall, used), scan in zip(("write-only", "compacting"), times, scans, strict=True):
-        processor = f", {used:7.2f} s of processor time" if route == "skerry" else ""
-        print(f"{route:8} {name:12} {wall:7.2f} s, {records / wall:12,.0f} rows/s{processor}; scan {scan:6.2f} s")
+def show(route: str, tables: dict[str, PaimonTable], times: dict[str, Timing], records: int) -> None:
     if route == "skerry":
-        figure("a stream with its compaction", times[1][0], times[0][0])
-    cost = times[1][0] / times[0][0] - 1
-    used = f" ({times[1][1] / times[0][1] - 1:.0%} of processor time)" if route == "skerry" else ""
-    print(f"{route:8} compaction costs {cost:.0%}{used}; write amplification {amplification:.1f}")
+        figure("a stream with its compaction", times["compacting"][0], times["write-only"][0])
+        figure("a stream beside its compaction", times["in the background"][0], times["write-only"][0])
+    plain, (plain_wall, plain_used) = data_bytes(tables["write-only"]), times["write-only"]
+    for name, (wall, used) in times.items():
+        table = tables[name.split(",")[0]]
+        scan = timed(lambda table=table: table.refresh().scan().to_arrow())[0]
+        processor = f", {used:6.2f} s of processor time" if route == "skerry" else ""
+        cost = f"; costs {wall / plain_wall - 1:.0%}" if name != "write-only" else ""
+        if cost and route == "skerry":
+            cost += f" ({used / plain_used - 1:.0%} of processor time)"
+        print(
+            f"{route:8} {name:22} {wall:7.2f} s, {records / wall:12,.0f} rows/s{processor}; scan {scan:5.2f} s"
+            f"; write amplification {data_bytes(table) / plain:.1f}{cost}"
+        )
 
 
 def main() -> None:
@@ -81,14 +92,25 @@ def main() -> None:
     random = np.random.default_rng(7)
     commits = [some_rows(random.integers(0, given.keys, given.size), random) for _ in range(given.commits)]
     records = given.size * given.commits
-    tables = [make(given.folder / f"ours-{only}", write_only=only) for only in (True, False)]
-    ours(make(given.folder / "warm", write_only=False), commits[:6])
-    show("skerry", tables, [ours(table, commits) for table in tables], records)
+    tables = {
+        "write-only": make(given.folder / "plain", write_only=True),
+        "compacting": make(given.folder / "compacting"),
+        "in the background": make(given.folder / "background", background=True),
+    }
+    ours(make(given.folder / "warm"), commits[:6])
+    times = {name: ours(table, commits) for name, table in list(tables.items())[:2]}
+    wall, used = times["in the background"] = ours(tables["in the background"], commits)
+    rest = ending(tables["in the background"])
+    times["in the background, end"] = wall + rest[0], used + rest[1]
+    show("skerry", tables, times, records)
     if given.java:
         java = peer(given.folder)
-        theirs(java, make(given.folder / "warm", write_only=False), given.size, 6, given.keys)
-        tables = [make(given.folder / f"java-{only}", write_only=only) for only in (True, False)]
-        times = [theirs(java, table, given.size, given.commits, given.keys) for table in tables]
+        theirs(java, make(given.folder / "warm"), given.size, 6, given.keys)
+        tables = {
+            "write-only": make(given.folder / "java", write_only=True),
+            "compacting": make(given.folder / "java-c"),
+        }
+        times = {name: theirs(java, table, given.size, given.commits, given.keys) for name, table in tables.items()}
         show("Java", tables, times, records)
     shutil.rmtree(given.folder)
 

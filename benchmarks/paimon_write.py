@@ -46,7 +46,7 @@ for line in sys.stdin:
         builder = table.new_batch_write_builder()
         writer, commit = builder.new_write(), builder.new_commit()
         writer.write_arrow(rows)
-        commit.handle.commit(writer.prepare_commit())
+        commit.commit(writer.prepare_commit())
         writer.close()
         commit.close()
     print(json.dumps([time.perf_counter() - start, time.process_time() - used]), flush=True)

@@ -19,6 +19,7 @@ from skerry.paimon.reading.key_lookup import BucketFiles, KeyLookup, wanted_keys
 from skerry.paimon.table import PaimonTable
 from skerry.paimon.writing.layout import WriteLayout
 from skerry.storage import Storage
+from skerry.table.work.read_ahead import SharedCache
 
 
 def bucket_of(table: PaimonTable) -> BucketFiles:
@@ -105,6 +106,10 @@ def test_records_of_keys_in_every_file_and_in_the_lowest_level(tmp_path: Path, k
     )
     assert texts == {number: compacted[number] for number in number_of.values() if number in compacted}
     assert older.values.column("inside").to_pylist() == [{"n": number_of[row]} for row in found.keys.tolist()]
+    keeping = KeyLookup(state, state.arrow_schema, SharedCache(1 << 20))
+    for step in (1, 25):  # of few rows, the pages are not decoded as a whole
+        some = found.only(np.arange(len(found)) % step == 0)
+        assert keeping.records(bucket, some).values.equals(lookup.records(bucket, some).values)
 
     everywhere = lookup.find(bucket, wanted)
     records = lookup.records(bucket, everywhere)
@@ -129,7 +134,7 @@ def test_what_was_read_once_is_not_read_again(tmp_path: Path, monkeypatch: pytes
     table.append(pa.table({"k": range(1000), "text": map(str, range(1000)), "inside": [None] * 1000}, table.schema))
     table.compact(full=True)
     bucket, state = bucket_of(table), table.handle.state
-    lookup = KeyLookup.of(state)
+    lookup = KeyLookup(state, state.arrow_schema, SharedCache(1 << 20))
     wanted, _ = wanted_keys(state.schema, pa.record_batch({"k": [5, 999, 1000]}))
     for _ in itertools.repeat(None, 2):
         found = lookup.find(bucket, wanted)

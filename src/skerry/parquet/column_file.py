@@ -86,7 +86,7 @@ def decode_column_pages(
     )
     file = b"".join((MAGIC, data, footer, len(footer).to_bytes(4, "little"), MAGIC))
     try:
-        table = pq.read_table(pa.BufferReader(file), use_threads=False, page_checksum_verification=True)
+        table = pq.ParquetFile(pa.BufferReader(file), page_checksum_verification=True).read(use_threads=False)
         if pa.types.is_string(arrow_type) or pa.types.is_large_string(arrow_type):
             table.validate(full=True)  # PyArrow hands out text that is not UTF-8
     except (pa.ArrowException, OSError) as error:

@@ -83,11 +83,13 @@ class FileRows:
         state: The table, with the schema of the rows to return.
         partition: Values of the partition keys as a row with arity.
         cache: Keeps footers, keys and values that were decoded: files never change.
+        keeps_values: Whether it keeps values; else, of pages with few wanted rows, only these rows are decoded.
     """
 
     state: PaimonState
     partition: bytes
     cache: SharedCache = field(repr=False)
+    keeps_values: bool = True
 
     def find(self, file: SplitFile, wanted: WantedKeys) -> tuple[Positions, Positions]:
         """Find records by key.
@@ -144,7 +146,11 @@ class FileRows:
         for is_nested in (False, True):
             part = pa.schema([column for column in schema if pa.types.is_nested(column.type) is is_nested])
             if len(part):
-                batch = self._open(file, part).converted(self._access(file, part).take(rows))
+                opened = self._open(file, part)
+                if self.keeps_values or (np.diff(rows) == 0).any():
+                    batch = opened.converted(self._access(file, part).take(rows))
+                else:
+                    batch = _listed(opened, rows)
                 columns |= dict(zip(part.names, batch.columns, strict=True))
         return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
 
@@ -255,6 +261,16 @@ class FileRows:
                 )
         keys = encode_order_keys(columns, [False] * len(columns))
         return [keys.slice(start, stop).compact() for start, stop in itertools.pairwise((edges - edges[0]).tolist())]
+
+
+def _listed(opened: DataFile, rows: Positions) -> pa.RecordBatch:
+    """Distinct rows, ascending."""
+    parts = []
+    for part in opened.parts:
+        start, stop = np.searchsorted(rows, [part.first_row, part.first_row + part.row_count])
+        if start < stop:
+            parts += [batch for batch, _ in opened.stored_rows(part, rows[start:stop], int(stop - start))]
+    return pa.concat_batches(parts)
 
 
 def _follows(blocks: Positions, missing: npt.NDArray[np.bool_], place: int) -> bool:

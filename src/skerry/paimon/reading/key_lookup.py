@@ -144,16 +144,18 @@ class KeyLookup:
         state: The table, with the schema of the rows to return.
         columns: The columns of the table to return.
         cache: Keeps what was decoded: footers, keys, pages with wanted rows. Look-ups that share one share that.
+        keeps_values: Whether it keeps pages with values, from which further rows may be wanted.
     """
 
     state: PaimonState
     columns: pa.Schema
     cache: SharedCache = field(repr=False)
+    keeps_values: bool = True
 
     @classmethod
     def of(cls, state: PaimonState) -> KeyLookup:
-        """A look-up of all columns with a cache of its own."""
-        return cls(state, state.arrow_schema, SharedCache(state.options.lookup_cache_bytes))
+        """A look-up of all columns with a cache of its own, for rows that are wanted once."""
+        return cls(state, state.arrow_schema, SharedCache(state.options.lookup_cache_bytes), keeps_values=False)
 
     def find(self, bucket: BucketFiles, wanted: WantedKeys, *, files: Sequence[int] | None = None) -> FoundRows:
         """Find all records of keys.
@@ -264,7 +266,7 @@ class KeyLookup:
     def _rows(self, partition: bytes) -> FileRows:
         found = self._by_partition.get(partition)
         if found is None:
-            found = self._by_partition[partition] = FileRows(self.state, partition, self.cache)
+            found = self._by_partition[partition] = FileRows(self.state, partition, self.cache, self.keeps_values)
         return found
 
     @cached_property
