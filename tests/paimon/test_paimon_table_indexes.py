@@ -236,6 +236,39 @@ def test_pieces_are_put_together_and_orphans_removed(tmp_path):
     assert not [file for file in location.rglob("*") if file.is_file()]
 
 
+def test_expiry_takes_the_indexes_of_its_files_along(tmp_path, monkeypatch):
+    table = make(tmp_path)
+    table.create_index(["trace"])
+    for number in range(4):
+        table.append(rows(200 + number, 1))
+    table.compact(full=True)
+    table.append(rows(300, 1))
+
+    def indexes():
+        return {file for file in folder_of(table).iterdir() if file.is_file()}
+
+    before, pieces = indexes(), sorted((folder_of(table) / "registry").iterdir())
+    planned = table.expire_snapshots(keep_last=1, older_than=timedelta(0), dry_run=True)
+    assert indexes() == before
+    done = table.expire_snapshots(keep_last=1, older_than=timedelta(0))
+    assert {file.location for file in done.files} == {file.location for file in planned.files}
+    assert len(before - indexes()) == sum("/_skerry/" in file.location for file in done.files) > 6
+    assert sorted((folder_of(table) / "registry").iterdir()) == pieces  # their commits could fail yet
+    assert table.indexes()[0].indexed_files == 2
+    assert table.scan(where="trace = 't300'").count() == 1
+    now = registry.time.time_ns()
+    monkeypatch.setattr(registry.time, "time_ns", lambda: now + 25 * 3600 * 10**9)
+    table.append(rows(301, 1))
+    table.append(rows(302, 1))
+    table.expire_snapshots(keep_last=1, older_than=timedelta(0))
+    left = sorted((folder_of(table) / "registry").iterdir())
+    assert len(left) < len(pieces) + 2
+    assert set(registry.listed_pieces(table.storage, table.location)) <= {f"registry/{path.name}" for path in left}
+    assert table.indexes()[0].indexed_files == 4
+    planned = table.remove_orphans(older_than_days=0)
+    assert table.indexes()[0].indexed_files == 4
+
+
 def test_a_file_that_cannot_be_indexed_is_left_to_a_job(tmp_path, monkeypatch, caplog):
     table = make(tmp_path)
     table.create_index(["trace"])

@@ -20,6 +20,7 @@ from datetime import datetime
 
 from skerry.errors import NotFoundError, SchemaError, SkerryError
 from skerry.paimon.cleaning.reachability import (
+    FileUse,
     MetadataReader,
     PaimonFile,
     files_of_changes,
@@ -34,8 +35,9 @@ from skerry.paimon.metadata.snapshot import Snapshot
 from skerry.paimon.metadata.snapshots import find_snapshot, snapshot_ids, write_hint
 from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.records import table_file
-from skerry.storage import is_within
+from skerry.storage import file_key, is_within
 from skerry.table.history import in_utc
+from skerry.table.indexes.registry import released_files
 from skerry.table.owned_files import after_publish
 from skerry.table.summaries import ExpireSummary
 from skerry.table.work.tasks import Executor, JobProgress, ProgressCallback
@@ -139,6 +141,7 @@ def expire_snapshots(
             return ExpireSummary(dry_run=dry_run)
         try:
             files = _only_in(state, plan, executor)
+            files += _indexes_of(state, files)
             break
         except NotFoundError:  # others may have expired it meanwhile
             if snapshot_ids(storage, paths) == ids:
@@ -229,6 +232,13 @@ def _only_in(state: PaimonState, plan: _Plan, executor: Executor | None) -> list
         needed -= reachable(state, run, strict)
     needed -= files_of_changes(state, [*kept_changelogs(state, plan.changelogs), *_lists(state, plan.kept)], reader)
     return sorted(needed, key=lambda file: (file.use.value, file.location))
+
+
+def _indexes_of(state: PaimonState, files: Sequence[PaimonFile]) -> list[PaimonFile]:
+    """The indexes of data files that go, and pieces of their registry that newer ones contain."""
+    gone = {file_key(file.location) for file in files if file.use is FileUse.DATA}
+    released = released_files(state.storage, state.location, gone)
+    return [PaimonFile(location, FileUse.INDEX, size) for location, size in sorted(released.items())]
 
 
 def _lists(state: PaimonState, changelogs: Sequence[Snapshot]) -> list[str]:

@@ -16,13 +16,14 @@ import re
 import time
 import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
 import xxhash
 
 from skerry.errors import FormatError, NotFoundError, SkerryError
-from skerry.storage import Storage, decode_json, file_key, is_within, join
+from skerry.storage import FileStatus, Storage, decode_json, file_key, is_within, join
 from skerry.storage import name as last_name
 from skerry.table.indexes.definitions import PIECES_PROPERTY, IndexKind
 from skerry.table.work.remembered import Remembered
@@ -39,6 +40,7 @@ __all__ = [
     "piece_names",
     "read_piece",
     "registered_files",
+    "released_files",
 ]
 
 FOLDER: Final = "_skerry"
@@ -182,14 +184,11 @@ def listed_pieces(storage: Storage, table: str) -> tuple[str, ...]:
         storage: Access to the table's files.
         table: The table's folder.
     """
-    try:
-        files = storage.list_folder(join(table, FOLDER, _LISTED)).files
-    except NotFoundError:
-        return ()
-    names = sorted(name for file in files if _NAME.fullmatch(name := last_name(file.location)))
+    files = _listed_files(storage, table)
+    names = [name for file in files if _NAME.fullmatch(name := last_name(file.location))]
     replaced: set[str] = set()
     found = []
-    for name in reversed(names):
+    for name in sorted(names, reverse=True):
         if name in replaced:
             continue
         found.append(f"{_LISTED}/{name}")
@@ -198,6 +197,51 @@ def listed_pieces(storage: Storage, table: str) -> tuple[str, ...]:
         except SkerryError:
             continue
     return tuple(reversed(found))
+
+
+def released_files(
+    storage: Storage, table: str, gone: Collection[tuple[str, ...]], *, settled_s: float = 24 * 3600
+) -> dict[str, int]:
+    """What a table that does not name its pieces no longer needs of its registry.
+
+    Args:
+        storage: Access to the table's files.
+        table: The table's folder.
+        gone: Keys of data files that are in no snapshot any more.
+        settled_s: A piece is only replaced by one that is as old: the commit of a younger one may fail yet.
+
+    Returns:
+        The locations of the indexes of these data files, and of replaced pieces, with the size of each index at its
+        root, and else 0.
+    """
+    pieces = listed_pieces(storage, table)
+    kept: set[str] = set()
+    found: dict[str, int] = {}
+    for files in registered_files(storage, table, pieces).values():
+        for each in files:
+            parts = (each.root, *each.parts)
+            if file_key(each.location(table)) in gone:
+                found |= {part: each.size_bytes if part == each.root else 0 for part in parts}
+            else:
+                kept.update(parts)
+    before = f"{time.time_ns() - int(settled_s * 1e9):019d}"
+    for piece in pieces:
+        if last_name(piece) < before:
+            with suppress(SkerryError):
+                found |= {f"{_LISTED}/{name}": 0 for name in read_piece(storage, table, piece).replaces}
+    present = {f"{_LISTED}/{last_name(file.location)}" for file in _listed_files(storage, table)}
+    return {
+        join(table, FOLDER, name): size
+        for name, size in found.items()
+        if name not in kept and (name in present or not name.startswith(f"{_LISTED}/"))
+    }
+
+
+def _listed_files(storage: Storage, table: str) -> Sequence[FileStatus]:
+    try:
+        return storage.list_folder(join(table, FOLDER, _LISTED)).files
+    except NotFoundError:
+        return ()
 
 
 def new_listed_name() -> str:
