@@ -150,10 +150,47 @@ def test_a_plan_is_awaited_and_its_tasks_are_fetched(tables):
         assert canceled(server) == []
 
 
+@pytest.mark.parametrize(
+    ("kind", "starts"),
+    [("refuses", ["first", "first", "second"]), ("includes", ["first", "second", "third"]), ("leaves out", None)],
+)
+def test_changes_of_appends_are_planned_by_the_server(tables, kind, starts):
+    """Servers differ in whether `start-snapshot-id` is in the plan."""
+    with serve(tables) as server:
+        table = load(server)
+        first, second, third = (snapshot.snapshot_id for snapshot in table.snapshots())
+        commits = [None, first, second, third]
+
+        def plan(request):
+            span = [request.json.get(name) for name in ("start-snapshot-id", "end-snapshot-id")]
+            if span == [None, None]:
+                assert request.json["snapshot-id"] == first
+                return tables.completed(0)
+            start, end = map(commits.index, span)
+            if start == end and kind == "refuses":
+                return Reply(400, {"error": {"message": "no ancestor", "type": "BadRequest", "code": 400}})
+            return tables.completed(*range(start - (kind == "includes"), end))
+
+        tables.plan = plan
+        changed = table.changes(columns=["s", "id"], where="id > 0 OR s = 's0'").to_arrow()
+        assert changed.select([0, 1, 2, 3]).to_pydict() == {
+            "s": ["s0", "s1", "s2"],
+            "id": [0, 1, 2],
+            "_change_type": ["INSERT"] * 3,
+            "_change_ordinal": [0, 1, 2],
+        }
+        assert changed["_commit_snapshot_id"].to_pylist() == [first, second, third]
+        ids_of = {"first": first, "second": second, "third": third}
+        asked = [request.json["start-snapshot-id"] for request in server.seen("POST", "/plan")[1:]]
+        assert asked == [ids_of[name] for name in starts or ("first", "first", "second", "second")]
+        tables.plan = {"status": "failed", "error": {"message": "too busy", "type": "X", "code": 503}}
+        with pytest.raises(StorageError, match="failed to plan the scan: too busy"):
+            table.changes(second).to_arrow()
+
+
 def test_other_reads_and_changes_are_planned_here(tables):
     with serve(tables) as server:
         table = load(server)
-        assert table.changes().to_arrow().num_rows == 3
         assert table.statistics()["id"].ndv == 3
         table.delete("id = 1")
         assert server.seen("POST", "/plan") == []

@@ -12,7 +12,8 @@ import pyarrow as pa
 import pytest
 
 import skerry
-from skerry.errors import AlreadyExistsError, ConflictError, NotFoundError
+from skerry.errors import AlreadyExistsError, ConflictError, NotFoundError, SchemaError
+from skerry.iceberg.catalogs.rest_planning import RestScanServer
 from skerry.iceberg.operations import RowDelta
 from skerry.iceberg.writing.delete_files import write_equality_deletes
 from torture import examples
@@ -223,6 +224,34 @@ def test_scans_that_the_server_plans_have_the_rows_of_scans_planned_here(referen
         assert there.schema == here.schema
         assert there.is_planned_by_server
         assert not here.is_planned_by_server
+
+
+@pytest.mark.parametrize("seed", range(examples(2)))
+def test_changes_that_the_server_plans_are_those_planned_here(reference_server, monkeypatch, seed):
+    dice = random.Random(seed)
+    name = f"scans.c{seed}"
+    ours = random_table(dice, connect(reference_server, "client"), name)
+    theirs = connect(reference_server, "server").load_table(name)
+    asked = []
+    plan = RestScanServer.plan
+
+    def noted(self, request, *rest):
+        asked.append(request)
+        return plan(self, request, *rest)
+
+    monkeypatch.setattr(RestScanServer, "plan", noted)
+    kept = [snapshot.snapshot_id for snapshot in ours.snapshots()]
+    for _ in range(6):
+        start, to = dice.choice((None, *kept[:-1])), dice.choice(("main", "side", None))
+        where = condition(dice, ours.schema.names) if dice.random() < 0.7 else None
+        columns = dice.choice((None, ["id", "i"], ["p.r"]))
+        try:
+            here = ours.changes(start, to, columns=columns, where=where)
+        except SchemaError:  # not an ancestor
+            continue
+        assert content(theirs.changes(start, to, columns=columns, where=where)) == content(here), where
+    spans = {"snapshot-id" in request for request in asked}
+    assert spans == {True, False} or "start-snapshot-id" in asked[0]
 
 
 def test_a_plan_in_many_parts(reference_server):

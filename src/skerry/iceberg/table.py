@@ -245,6 +245,7 @@ class IcebergTable(IndexedIcebergTable):
             where=where,
             on=on,
             carried_over=carried_over,
+            server=self.handle.scan_server(),
         )
 
     def _statistics(self, where: Condition | None) -> dict[str, ColumnStatistics]:

@@ -45,6 +45,7 @@ def plan_request(
     others: Sequence[Schema],
     *,
     snapshot_id: int,
+    start_snapshot_id: int | None = None,
     use_snapshot_schema: bool,
     columns: Iterable[int],
     predicate: Predicate,
@@ -58,6 +59,7 @@ def plan_request(
         schema: The schema of the scan.
         others: Schemas in which the server may look for names.
         snapshot_id: The snapshot to read.
+        start_snapshot_id: Where an incremental plan begins, of rows that were appended since; None for all rows.
         use_snapshot_schema: Whether it is read with the schema of its time.
         columns: Ids of the fields to read, without metadata columns.
         predicate: The condition.
@@ -74,8 +76,13 @@ def plan_request(
         type_ = schema.find_type(number)
         return all(other.find_column_name(number) == name and other.find_type(number) == type_ for other in others)
 
+    is_whole = start_snapshot_id is None
     request: dict[str, Any] = {
-        "snapshot-id": snapshot_id,
+        **(
+            {"snapshot-id": snapshot_id}
+            if is_whole
+            else {"start-snapshot-id": start_snapshot_id, "end-snapshot-id": snapshot_id}
+        ),
         "case-sensitive": True,
         "use-snapshot-schema": use_snapshot_schema,
     }

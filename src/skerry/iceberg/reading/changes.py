@@ -19,11 +19,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skerry.errors import NotFoundError, SchemaError
+from skerry.errors import NotFoundError, SchemaError, SkerryError
 from skerry.iceberg.metadata.schema import Schema
 from skerry.iceberg.metadata.snapshot import Operation, Snapshot
 from skerry.iceberg.metadata.state import MAIN, TableState
 from skerry.iceberg.planning.changes import ChangePlanner, CommitChanges, TouchedFile
+from skerry.iceberg.planning.scan_server import ScanServer
 from skerry.iceberg.reading.scan import Scan, scan_planner
 from skerry.table.arguments import Condition
 from skerry.table.files.data_file import DeleteKind
@@ -84,6 +85,7 @@ class Changes(RowStream):
         on: Columns that identify a row; the table's identifier columns if None.
         carried_over: Whether rows that only moved between files are reported as deletes and inserts.
         threads: The number of files planned and read in parallel; by default one per core.
+        server: What plans the commits that only appended rows; None to plan all from manifests.
 
     Raises:
         FormatError: `where` is not a condition.
@@ -102,11 +104,15 @@ class Changes(RowStream):
         on: Sequence[str] | None = None,
         carried_over: bool = False,
         threads: int | None = None,
+        server: ScanServer | None = None,
     ) -> None:
         self._state = state
         self._commits = commits
         self._iceberg_schema = schema
         self._threads = threads or default_threads()
+        self._server = server
+        self._columns = columns
+        self._has_start: bool | None = None
         self._carried_over = carried_over
         chosen = Scan(state, None, schema, columns=columns, where=where)
         self._rows_schema = chosen.schema
@@ -149,7 +155,7 @@ class Changes(RowStream):
         batches = (
             batch
             for ordinal, (snapshot, parent) in enumerate(self._commits)
-            for found in self._of_commit(self._planner.plan(snapshot, parent))
+            for found in self._of_snapshot(snapshot, parent)
             for batch in describe_changes(found, self.schema, ordinal, snapshot.snapshot_id).to_batches()
             if batch.num_rows
         )
@@ -166,6 +172,43 @@ class Changes(RowStream):
         else:
             of_pairs = where
         return ChangePlanner(scan_planner(self._state, self._iceberg_schema, threads=self._threads), where, of_pairs)
+
+    def _of_snapshot(self, snapshot: Snapshot, parent: Snapshot | None) -> Iterator[ChangedRows]:
+        if self._server is None or not _only_appends(snapshot, parent):
+            yield from self._of_commit(self._planner.plan(snapshot, parent))
+            return
+        for batch in self._appended(self._start(snapshot, parent), snapshot).to_batches():
+            yield ChangedRows.all_of(pa.Table.from_batches([batch]), ChangeType.INSERT)
+
+    def _appended(self, start: Snapshot | None, snapshot: Snapshot) -> Scan:
+        """What a server says was appended; all rows of the snapshot if nothing is before it."""
+        return Scan(
+            self._state,
+            snapshot,
+            self._iceberg_schema,
+            columns=self._columns,
+            where=self._predicate,
+            threads=self._threads,
+            server=self._server,
+            since=start,
+        )
+
+    def _start(self, snapshot: Snapshot, parent: Snapshot | None) -> Snapshot | None:
+        """The `start-snapshot-id` of a plan of one commit.
+
+        The specification leaves that snapshot out of the plan; Iceberg's reference server (1.11) has it in the plan.
+        Which of both a server does shows when it is asked for what the parent appended, from the parent on.
+        """
+        if parent is None or parent.operation is not Operation.APPEND:
+            return parent
+        if self._has_start is None:
+            try:
+                self._has_start = True if len(self._appended(parent, parent).plan()) else None
+            except SkerryError as error:
+                if type(error) is not SkerryError:  # not a refused request
+                    raise
+                self._has_start = False
+        return snapshot if self._has_start else parent
 
     def _of_commit(self, commit: CommitChanges) -> Iterator[ChangedRows]:
         moved = [self._moved(touched) for touched in commit.touched]
@@ -264,6 +307,7 @@ def changes(
     on: Sequence[str] | None = None,
     carried_over: bool = False,
     threads: int | None = None,
+    server: ScanServer | None = None,
 ) -> Changes:
     """Describe the changes between two snapshots of a table.
 
@@ -280,6 +324,7 @@ def changes(
             inserts.
         carried_over: Whether rows that only moved between files are reported as deletes and inserts.
         threads: The number of files planned and read in parallel.
+        server: What plans scans of users, if the catalog wants that; it knows what commits appended, and no more.
 
     Returns:
         The changes, with the schema of the newer snapshot; with the table's if that is the current one.
@@ -303,10 +348,20 @@ def changes(
         on=on,
         carried_over=carried_over,
         threads=threads,
+        server=server,
     )
 
 
 # Snapshots -----------------------------------------------------------------------------------------------------------
+
+
+def _only_appends(snapshot: Snapshot, parent: Snapshot | None) -> bool:
+    """Whether a server can tell what a commit changed: that is all that it appended, or all that there was at first."""
+    if snapshot.operation is not Operation.APPEND:
+        return False
+    summary = snapshot.summary or {}
+    added, total = (summary.get(name) for name in ("added-data-files", "total-data-files"))
+    return parent is not None or (added is not None and added == total)
 
 
 def _snapshot(state: TableState, which: int | str) -> Snapshot | None:

@@ -66,6 +66,7 @@ class Scan(TableScan):
         limit: Maximum number of rows.
         threads: The number of files planned and read in parallel; by default one per core.
         server: What plans the scan, once; None to plan it from manifests.
+        since: The snapshot's parent or itself, as `start-snapshot-id` of a plan of what was appended since.
         at_snapshot: Whether the schema is that of the snapshot's time.
 
     Raises:
@@ -85,11 +86,13 @@ class Scan(TableScan):
         limit: int | None = None,
         threads: int | None = None,
         server: ScanServer | None = None,
+        since: Snapshot | None = None,
         at_snapshot: bool = False,
     ) -> None:
         self._state = state
         self._snapshot = snapshot
         self._server = server
+        self._since = since
         self._at_snapshot = at_snapshot
         self._iceberg_schema = schema
         self._limit = checked_limit(limit)
@@ -307,6 +310,7 @@ class Scan(TableScan):
             schema,
             (state.metadata.schema(), _schema_of(state, snapshot) or schema),
             snapshot_id=snapshot.snapshot_id,
+            start_snapshot_id=None if self._since is None else self._since.snapshot_id,
             use_snapshot_schema=self._at_snapshot,
             columns=[number for number in (*ids, *sorted(predicate_ids)) if number in own],
             predicate=self._predicate,
