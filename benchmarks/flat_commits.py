@@ -7,6 +7,9 @@ and of the last append, each as the median of the appends around it. The same wi
 
     python benchmarks/flat_commits.py --columns 3 100 2000 --appends 1000
     python benchmarks/flat_commits.py --columns 100 --appends 30 --writers statistics none
+    python benchmarks/flat_commits.py --columns 100 --writers changes
+
+`changes` is one delete, upsert and merge of a row each, merge-on-read, in a table of version 3.
 """
 
 from __future__ import annotations
@@ -132,6 +135,35 @@ def with_pyiceberg(columns: int, appends: int) -> Measured:
         return measure(Path(name), columns, appends, table.append, expire)
 
 
+def changes(columns: int) -> None:
+    """Print what a delete, an upsert of an old and of a new key, and a merge of one row write."""
+    modes = {f"write.{change}.mode": "merge-on-read" for change in ("delete", "update", "merge")}
+
+    def keyed(count: int, seed: int, key: int) -> pa.Table:
+        keys = pa.array(range(key, key + count), pa.int64())
+        return rows(columns, count, seed).set_column(0, "c0", keys)
+
+    with tempfile.TemporaryDirectory() as name:
+        table = skerry.connect(f"{name}/warehouse").create_table(
+            "n.t", rows(columns, 0, 0).schema, properties=modes, format_version=3
+        )
+        table.append(keyed(FIRST_ROWS, 0, 0))
+        seen = set(Path(name).rglob("*.stats"))
+        for what, change in (
+            ("delete", lambda: table.delete("c0 = 17")),
+            ("upsert", lambda: table.upsert(keyed(1, 1, 19), on=["c0"])),
+            ("upsert new", lambda: table.upsert(keyed(1, 2, FIRST_ROWS), on=["c0"])),
+            ("merge", lambda: table.merge(keyed(1, 3, 20), on=["c0"], when_matched="update")),
+        ):
+            begin = time.process_time()
+            change()
+            seconds = time.process_time() - begin
+            new = set(Path(name).rglob("*.stats")) - seen
+            seen |= new
+            written = sum(path.stat().st_size for path in new)
+            print(f"{columns:6,} {what:12} {written / 1000:11,.1f} kB of Puffin, {seconds * 1000:9,.1f} ms", flush=True)
+
+
 WRITERS: dict[str, Callable[[int, int], Measured]] = {
     "statistics": lambda columns, appends: with_skerry(columns, appends, {}),
     "none": lambda columns, appends: with_skerry(columns, appends, {"skerry.statistics.enabled": "false"}),
@@ -144,12 +176,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--columns", type=int, nargs="+", default=[3, 100, 2000])
     parser.add_argument("--appends", type=int, default=1000, help="at least 10")
-    parser.add_argument("--writers", nargs="+", choices=WRITERS, default=list(WRITERS))
+    parser.add_argument("--writers", nargs="+", choices=[*WRITERS, "changes"], default=list(WRITERS))
     arguments = parser.parse_args()
     print("                    Puffin kB / append  Puffin kB   metadata.json kB    growth      ms of append")
     print("columns writer             mean         max   expiring        mean       B      10th      last  ratio")
     for columns in arguments.columns:
         for writer in arguments.writers:
+            if writer == "changes":
+                changes(columns)
+                continue
             found = WRITERS[writer](columns, arguments.appends)
             print(found.line(writer, columns), flush=True)
             if writer != "pyiceberg":

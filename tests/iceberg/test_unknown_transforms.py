@@ -83,6 +83,33 @@ def test_they_may_be_renamed(table):
     assert specs(table)[1]["fields"] == [{**before, "name": "spot"}]
 
 
+def test_a_table_sorted_by_several_columns_is_read_and_keeps_its_order(tmp_path):
+    made = skerry.connect(str(tmp_path)).create_table("d.t", ROWS.schema, sort_by=["k"], format_version=3)
+    made.append(ROWS)
+    path = made.metadata_location.removeprefix("file://")
+    with open(path) as file:
+        metadata = json.load(file)
+    order = {"order-id": 1, "fields": [{**metadata["sort-orders"][0]["fields"][0]}]}
+    del order["fields"][0]["source-id"]
+    order["fields"][0] |= {"transform": "spread[4]", "source-ids": [1, 2]}
+    with open(path, "w") as file:
+        json.dump({**metadata, "sort-orders": [order]}, file)
+    table = skerry.connect(str(tmp_path)).load_table("d.t")
+    assert table.sort_by == ["spread(4, k, v) asc nulls first"]
+    assert table.scan(where="k > 7").to_arrow()["v"].to_pylist() == [8, 9]
+    table.set_properties({"some": "change"})
+    with open(table.metadata_location.removeprefix("file://")) as file:
+        assert json.load(file)["sort-orders"] == [order]
+    for write in (lambda: table.append(ROWS), lambda: table.delete("k = 1")):
+        with pytest.raises(UnsupportedError, match=r"transform spread\[4\] is not supported"):
+            write()
+    with pytest.raises(SchemaError, match="column 'v' is used by the sort order"):
+        table.update_schema().delete_column("v").commit()
+    table.update_sort_order(["w"])
+    table.append(ROWS)
+    assert table.scan().count() == 20
+
+
 def test_they_may_be_dropped(table):
     before = specs(table)
     table.update_spec().remove_field("k_bucket").commit()
