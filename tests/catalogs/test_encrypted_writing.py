@@ -23,8 +23,14 @@ import skerry
 from metastore_server import Metastore, serving
 from skerry.encryption import KeyFile, KeyManagement, decode_key_metadata, decrypt, encrypt
 from skerry.errors import FormatError, SchemaError, StorageError, UnsupportedError
+from skerry.iceberg.catalogs.base import IcebergCatalog
 from skerry.iceberg.catalogs.hive_checksum import metadata_checksum, text_checksum
+from skerry.iceberg.catalogs.pyiceberg_catalogs import PyIcebergCatalog
+from skerry.iceberg.catalogs.rest import RestCatalog
+from skerry.iceberg.catalogs.sql import SqlCatalog
+from skerry.iceberg.catalogs.static import StaticCatalog
 from skerry.iceberg.encryption import table_keys
+from skerry.iceberg.evolution.property_checks import check_properties
 from skerry.iceberg.metadata.metadata_json import decode_metadata
 from skerry.iceberg.metadata.table_metadata import TableMetadata
 from skerry.iceberg.writing import clustering
@@ -281,6 +287,7 @@ def test_the_checksum_follows_every_commit(catalog: skerry.Catalog, metastore: M
     assert metastore.parameters("ns", "t")["encryption.key-id"] == "keyA"
     table.update_schema().add_column("d", pa.float64(), default_value=0.5).commit()
     assert "metadata_hash" not in metastore.parameters("ns", "t")
+    assert metadata_of(table).statistics == ()
     assert catalog.load_table("ns.t").schema.names[-1] == "d"
 
 
@@ -392,6 +399,19 @@ def test_version_2_and_no_key_management(catalog: skerry.Catalog, metastore: Met
     with pytest.raises(UnsupportedError, match="needs a key management"):
         without.load_table("ns.t").append(rows(2))
     without.drop_table("ns.t")
+
+
+@pytest.mark.parametrize("kind", [SqlCatalog, RestCatalog, PyIcebergCatalog, StaticCatalog])
+def test_other_catalogs_have_no_encrypted_tables(kind: type[IcebergCatalog]) -> None:
+    """Whoever writes there does not encrypt: neither do we, nor do we write plaintext into an encrypted table."""
+    found = kind.__new__(kind)
+    found.key_ring = table_keys.KeyRing(Vault())
+    reason = found.why_not_encrypted()
+    assert reason is not None
+    assert f"only read in this kind of catalog ({kind.__name__})" in reason
+    wanted = {"format-version": "3", "encryption.key-id": "keyA"}
+    with pytest.raises(UnsupportedError, match=r"encryption\.key-id cannot be set: encrypted tables are only read"):
+        check_properties(wanted, SCHEMA, why_not_encrypted=reason)
 
 
 # ---- keys stay where they are ----

@@ -127,6 +127,10 @@ class TableMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
 
+    def connect(self) -> skerry.catalog.Catalog:
+        """The catalog in which the table is made."""
+        return skerry.connect(self.folder)
+
     def can(self, operation: str) -> bool:
         return operation in self.format.can
 
@@ -134,7 +138,7 @@ class TableMachine(RuleBasedStateMachine):
     def create(self, data: st.DataObject) -> None:
         choices = data.draw(self.format.choices, "table")
         schema = pa.schema([pa.field(column.name, column.type) for column in BASE_COLUMNS])
-        self.catalog = skerry.connect(self.folder)
+        self.catalog = self.connect()
         self.table = self.format.create(self.catalog, schema, choices)
         self.model = TableModel({"main": Version(BASE_COLUMNS)})
 

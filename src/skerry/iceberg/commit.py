@@ -386,8 +386,11 @@ def _statistics_after(staging: _Staging, snapshot: Snapshot, change: SnapshotCha
 def _stage_statistics(
     staging: _Staging, snapshot: Snapshot, sketches: Mapping[int, ThetaSketch], sample: TableSample | Growth | None
 ) -> list[SetStatisticsUpdate]:
-    """Write the statistics file of a snapshot and the update that registers it; nothing without sketches or samples."""
-    if not sketches and sample is None:
+    """Write the statistics file of a snapshot and the update that registers it; nothing without sketches or samples.
+
+    Nor for an encrypted table: the file would show what the others hide.
+    """
+    if (not sketches and sample is None) or data_key_bytes(staging.base.metadata.properties) is not None:
         return []
     location = staging.new_file(f"{snapshot.snapshot_id}-{staging.id}.stats")
     registered = write_statistics(staging.base, location, snapshot, sketches, sample)
