@@ -84,6 +84,9 @@ def test_rows_of_files_are_appended_and_updated_without_spark(catalog, tmp_path)
 
     assert "the table has no column 'score'" in call("append", "shop.sales", source, code=1)
     assert call("append", "shop.sales", source, "--evolve") == "shop.sales: 1 rows appended\n"
+    for command in (["append", "shop.new", source], ["ingest", source, "shop.new", "--local"]):
+        assert "no table 'shop.new'" in (said := call(*command, code=1))
+        assert "--create creates it" in said
     assert call("append", "shop.new", source, "--create") == "shop.new: 1 rows appended\n"
     assert json.loads(call("append", "shop.new", source, "--json")) == {"table": "shop.new", "rows": 1}
     assert call("ingest", source, "shop.more", "--local", "--create") == "shop.more: 1 rows appended\n"

@@ -21,11 +21,13 @@ from skerry.cli.options import (
     split_names,
     table_argument,
 )
+from skerry.errors import NotFoundError
 from skerry.table.work.progress import show_progress
 
 if TYPE_CHECKING:
     from skerry.catalog import Catalog
     from skerry.table.summaries import RowChangeSummary
+    from skerry.table.table import Table
 
 __all__ = ["append", "delete", "overwrite", "update", "upsert"]
 
@@ -59,14 +61,30 @@ def append(
 
     Columns are matched by name.
     """
-    append_files(open_catalog(warehouse, properties, create=create), table, source, create, evolve, ref, as_json)
+    catalog, found = find_or_create(table, warehouse, properties, create)
+    append_files(catalog, table, found, source, evolve, ref, as_json)
+
+
+def find_or_create(
+    table: str, warehouse: str, properties: tuple[str, ...], create: bool
+) -> tuple[Catalog, Table | None]:
+    """The catalog and the table; None for a table that is to be created.
+
+    Raises:
+        NotFoundError: There is no such warehouse or table; the message says that --create makes it.
+    """
+    try:
+        catalog = open_catalog(warehouse, properties, create=create)
+        return catalog, None if create and not catalog.table_exists(table) else catalog.load_table(table)
+    except NotFoundError as error:
+        raise NotFoundError(f"{error.message} (--create creates it)", location=error.location) from None
 
 
 def append_files(
     catalog: Catalog,
     table: str,
+    found: Table | None,
     source: Path,
-    create: bool,
     evolve: bool,
     ref: str,
     as_json: bool,
@@ -77,28 +95,26 @@ def append_files(
     Args:
         catalog: The table's catalog.
         table: The table's name.
+        found: The table; one that is made if None, and removed again if nothing can be appended.
         source: A file or folder.
-        create: Whether the table is created if it does not exist; it is removed again if nothing can be appended.
         evolve: Whether columns are added that the table lacks.
         ref: The branch.
         as_json: Whether JSON is printed.
         creation: Further arguments for `create_table`.
     """
     after_failure: AbstractContextManager[None] = nullcontext()
-    if create and not catalog.table_exists(table):
+    if found is None:
         from skerry.catalog.new_tables import made_for_rows
 
-        opened = catalog.create_table(table, schema_of(source), **creation)
-        after_failure = made_for_rows(catalog, opened)
-    else:
-        opened = catalog.load_table(table)
+        found = catalog.create_table(table, schema_of(source), **creation)
+        after_failure = made_for_rows(catalog, found)
     with show_progress("append") as progress, after_failure:
-        done = opened.append(source, schema="evolve" if evolve else "match", ref=ref, progress=progress)
+        done = found.append(source, schema="evolve" if evolve else "match", ref=ref, progress=progress)
     rows = 0 if done is None else int(done.summary.get("added-records", 0))
     if as_json:
-        print_json({"table": opened.name, "rows": rows})
+        print_json({"table": found.name, "rows": rows})
     else:
-        print(f"{opened.name}: {count(rows)} rows appended")
+        print(f"{found.name}: {count(rows)} rows appended")
 
 
 @click.command()

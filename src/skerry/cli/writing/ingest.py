@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING
 import click
 
 from skerry.cli.display import count, print_json, size
-from skerry.cli.options import catalog_options, complete_path, json_option, key_values, open_catalog, table_argument
-from skerry.cli.writing.changing import append_files
+from skerry.cli.options import catalog_options, complete_path, json_option, key_values, table_argument
+from skerry.cli.writing.changing import append_files, find_or_create
 from skerry.errors import NotFoundError
 from skerry.table.work.progress import show_progress
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from skerry.catalog import Catalog, Table
     from skerry.spark import IngestSummary
 
 __all__ = ["ingest"]
@@ -83,11 +82,11 @@ def ingest(
         files = Path(source)
         if not files.exists():
             raise NotFoundError("file does not exist", location=source)
-        catalog = open_catalog(warehouse, properties, create=create)
-        append_files(catalog, table, files, create, evolve=False, ref=ref, as_json=as_json, **creation)
+        catalog, found = find_or_create(table, warehouse, properties, create)
+        append_files(catalog, table, found, files, evolve=False, ref=ref, as_json=as_json, **creation)
         return
     _check_source(source, format, master, config)
-    catalog, target = _find(table, warehouse, properties, create)
+    catalog, target = find_or_create(table, warehouse, properties, create)
 
     import skerry.spark
     from skerry.catalog.new_tables import made_for_rows
@@ -108,15 +107,6 @@ def ingest(
                 spark, source, target, format=format, options=read_options, ref=ref, progress=progress
             )
     _print_summary(summary, table, as_json)
-
-
-def _find(table: str, warehouse: str, properties: tuple[str, ...], create: bool) -> tuple[Catalog, Table | None]:
-    """Return the catalog and the table; None for a table that is to be created."""
-    try:
-        catalog = open_catalog(warehouse, properties, create=create)
-        return catalog, None if create and not catalog.table_exists(table) else catalog.load_table(table)
-    except NotFoundError as error:
-        raise NotFoundError(f"{error.message} (--create creates it)", location=error.location) from None
 
 
 _OTHER_SETTINGS = frozenset(("HADOOP_CONF_DIR", "SPARK_CONF_DIR", "SPARK_HOME"))
