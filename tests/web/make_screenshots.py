@@ -131,7 +131,7 @@ def pictures(address: str) -> list[tuple[str, str, int, bool]]:
         ("history", f"/history?{urlencode({**flights, **two})}", 660, True),
         ("files", f"/files?{urlencode(flights)}", 760, False),
         ("overlap", f"/files?{urlencode({**flights, 'column': 'dep_delay'})}#overlap", 900, False),
-        ("query", f"/query?{urlencode({'sql': QUERY})}", 560, False),
+        ("query", f"/query?{urlencode({'sql': QUERY, 'count': 'yes'})}", 560, False),
         ("streams", f"/streams?{urlencode({'t': 'nyc.weather'})}", 560, True),
         ("parquet", f"/file?{urlencode({**flights, 'path': parquet, 'at': '1'})}", 620, False),
         ("amudai", f"/file?{urlencode({'t': 'nyc.planes', 'path': shard})}", 560, True),

@@ -402,6 +402,15 @@ def test_a_query_is_planned_and_not_run(client):
     (select,) = client.get("/query.json", sql=sql).json["selects"]
     assert {each["table"] for each in select["joins"]["relations"]} == {"shop.orders", "shop.stock"}
     assert len(select["joins"]["steps"]) == 1
+    assert client.get("/query.json", sql=sql).json["counted"] == []
+    (counted,) = client.get("/query.json", sql=sql, count="yes").json["counted"]
+    names = [each["name"] for each in select["joins"]["relations"]]
+    assert dict(zip(names, counted["relations"], strict=True)) == {"o": 336, "s": 1000}
+    assert counted["steps"] == [336]
+    assert ">true</th>" in client.get("/query", sql=sql, count="yes").text
+    assert ">true</th>" not in answer.text
+    nested = "SELECT count(*) FROM (SELECT id FROM shop.orders GROUP BY id) o JOIN shop.stock s ON o.id = s.id"
+    assert client.get("/query.json", sql=nested, count="yes").json["counted"][-1]["steps"] == [None]
     before = client.get("/history.json", t="shop.orders").json
     for wrong in ("DELETE FROM shop.orders", "DROP TABLE shop.orders", "SELEC 1", f"SELECT * FROM {HOSTILE}"):
         assert client.get("/query.json", sql=wrong).json["problem"], wrong
