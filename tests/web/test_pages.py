@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import os
 import re
 from dataclasses import replace
@@ -13,10 +14,13 @@ import pytest
 from pages import Client
 
 import skerry
+from skerry.table.statistics.freshness import FRESH
+from skerry.table.statistics.histogram import Histogram
 from skerry.table.work.heartbeats import heartbeat, running_jobs
 from skerry.table.work.tasks import JobProgress
 from skerry.web import open_source
 from skerry.web.app import application
+from skerry.web.distribution import distribution_of
 
 HOSTILE = '<script>alert("x")</script>'
 TABLES = ("shop.orders", "shop.stock", "shop.shards", "shop.empty")
@@ -288,6 +292,40 @@ def test_views_are_named(tmp_path):
     assert client.get("/catalog.json").json["views"] == ["a.few"]
     assert client.get("/catalog.json", q="t").json["views"] == []
     assert "a.few" in client.get("/").text
+
+
+def test_values_of_a_column_are_spread_as_its_rows_are(tmp_path):
+    numbers = [n * n for n in range(1000)]
+    days = [datetime.date(2026, 1, 1) + datetime.timedelta(days=n // 2) for n in range(1000)]
+    rows = pa.table({"n": numbers, "day": days, "text": [f"{n:04}" for n in range(1000)], "same": [1] * 1000})
+    skerry.connect(tmp_path).create_table("a.t", rows.schema).append(rows)
+    client = Client(application(open_source(str(tmp_path), {})))
+
+    def spread(column):
+        return client.get("/statistics.json", t="a.t", column=column).json["distribution"]
+
+    found = spread("n")
+    width = 999 * 999 / 60
+    true = [sum(width * at <= n < width * (at + 1) for n in numbers) / 1000 for at in range(60)]
+    assert found["bars"] == pytest.approx(true, abs=0.01)
+    assert found["quantiles"][::5] == pytest.approx([0, 500 * 500, 999 * 999], rel=0.02)
+    assert (found["sampled_rows"], found["freshness"]) == (1000, "fresh")
+    assert spread("day")["bars"] == pytest.approx([1 / 60] * 60, abs=0.005)
+    assert spread("text")["bars"] == []
+    assert spread("text")["quantiles"][0] == "0000"
+    assert spread("same") is None
+    page = client.get("/statistics", t="a.t", column="n").text
+    check(page)
+    assert "from 1,000 sampled rows" in page
+
+
+def test_a_value_of_many_rows_is_one_bar():
+    histogram = Histogram((0, 5, 5, 5, 10), 0.25, 0.0, 64, FRESH)
+    found = distribution_of(histogram)
+    assert found is not None
+    assert sum(found.bars) == pytest.approx(1)
+    assert max(found.bars) == found.bars[30] > 0.5
+    assert distribution_of(None) is None
 
 
 def test_two_snapshots_are_compared(client):

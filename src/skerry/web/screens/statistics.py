@@ -14,6 +14,7 @@ from skerry.markup.plots import share_bar
 from skerry.table.rows.schema import leaves
 from skerry.table.statistics.column_statistics import ColumnStatistics
 from skerry.table.table import Table
+from skerry.web.distribution import Distribution, distribution_of, show_distribution
 from skerry.web.join_graph import Partner, join_graph
 from skerry.web.later import Later
 from skerry.web.listing import list_files
@@ -106,6 +107,7 @@ class StatisticsPage:
         columns: The columns of this page.
         column_count: How many columns there are.
         chosen: The column that more is told about; '' for none.
+        distribution: How its values are spread, as far as sampled rows tell.
         past: The latest snapshots with the counts that are published with them, oldest first.
         partitions: Its counts in the largest partitions.
         joinable: Columns of the catalog that share values with it.
@@ -118,6 +120,7 @@ class StatisticsPage:
     columns: list[StatisticsLine]
     column_count: int
     chosen: str
+    distribution: Distribution | None
     past: list[PastCount]
     partitions: list[PartitionCount]
     joinable: list[JoinableLine]
@@ -145,6 +148,7 @@ def read_statistics(source: Source, query: Query) -> StatisticsPage:
         columns=[_line(name, types.get(name, ""), found[name]) for name in ([chosen] if chosen else names)],
         column_count=len(found),
         chosen=chosen,
+        distribution=distribution_of(found[chosen].histogram) if chosen else None,
         past=_past(opened, chosen) if chosen else [],
         partitions=_partitions(source, opened, chosen) if chosen and not where else [],
         joinable=joinable,
@@ -283,6 +287,7 @@ def _rest(found: StatisticsPage, query: Query) -> Html:
     return join(
         element("p", found.problem, class_="problem") if found.problem else None,
         _columns(found, query),
+        show_distribution(found.distribution),
         _past_section(found),
         _partition_table(found),
         _joinable_table(found),
