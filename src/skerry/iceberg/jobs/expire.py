@@ -159,8 +159,8 @@ def unreached(
     replaced = keyed(replaced_statistics(after, staying))
     if not gone and not replaced:
         return (), ()
-    lists, manifests = reader.lists(gone)
-    kept_lists, kept_manifests = reader.lists(staying)
+    lists, manifests = reader.lists(gone, before.storage)
+    kept_lists, kept_manifests = reader.lists(staying, after.storage)
     manifests = {key: manifest for key, manifest in manifests.items() if key not in kept_manifests}
     ids = {snapshot.snapshot_id for snapshot in gone}
     statistics = keyed(file for owner, file in statistics_files(before.metadata) if owner in ids)

@@ -42,10 +42,11 @@ def rewrite_manifests(
     snapshot = state.branch(ref)
     added = []
     if plan.rewritten and not dry_run:
-        snapshot = table.commit(operation).branch(ref)
+        committed = table.commit(operation)
+        snapshot = committed.branch(ref)
         assert snapshot is not None, "a rewrite of manifests creates a snapshot"
         with after_publish("counting the new manifests"):
-            listed = read_manifests(state.storage, snapshot)
+            listed = read_manifests(committed.storage, snapshot)
             added = [manifest for manifest in listed if manifest.added_snapshot_id == snapshot.snapshot_id]
     return ManifestSummary(
         snapshot.snapshot_id if snapshot is not None else None,
