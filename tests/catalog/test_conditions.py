@@ -190,3 +190,23 @@ def test_parameters_are_values_and_never_sql(tmp_path):
     ]:  # fmt: skip
         with pytest.raises(error, match=message):
             table.scan(where=where, parameters=parameters)
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "avro"])
+def test_columns_of_type_unknown_are_null(tmp_path, file_format):
+    nothing = pa.struct([("a", pa.int32()), ("b", pa.null())])
+    schema = pa.schema([("id", pa.int64()), ("nothing", pa.null()), ("s", nothing)])
+    properties = {"write.format.default": file_format}
+    table = skerry.connect(tmp_path).create_table("d.t", schema, format_version=3, properties=properties)
+    rows = [{"id": 1, "nothing": None, "s": {"a": 1, "b": None}}, {"id": 2, "nothing": None, "s": None}]
+    table.append(pa.Table.from_pylist(rows, schema=schema))
+    for where, expected in [
+        ("nothing IS NULL", [1, 2]),
+        ("nothing IS NOT NULL", []),
+        ("s.b IS NULL AND id > 1", [2]),
+        ("s.b IS NOT NULL OR id = 2", [2]),
+    ]:
+        assert ids(table.scan(where=where)) == expected
+        assert table.scan(where=where).count() == len(expected)
+    table.delete("id = 1 AND nothing IS NULL")
+    assert table.scan().to_arrow().to_pylist() == rows[1:]

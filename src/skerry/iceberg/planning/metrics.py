@@ -113,7 +113,7 @@ def column_metrics(parts: pa.RecordBatch | Sequence[pa.RecordBatch]) -> MetricsL
         return np.concatenate([of_batch.counts(name, key) for of_batch in found])
 
     def lookup(column: Column) -> FieldMetrics | None:
-        if pa.types.is_nested(column.type) or is_metadata_column(column.field_id):
+        if pa.types.is_nested(column.type) or pa.types.is_null(column.type) or is_metadata_column(column.field_id):
             return None  # row ids that a file does not store are inherited and have no bounds
         if column not in cache and column.inside is not None:
             cache[column] = inside(column)

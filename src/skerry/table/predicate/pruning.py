@@ -180,8 +180,8 @@ class _Evaluation:
 def _prepare(metrics: FieldMetrics, type_: pa.DataType) -> _Known:
     family = family_of(type_)
     lower, upper = metrics.lower, metrics.upper
-    if isinstance(type_, WkbType):
-        misleading = np.full(len(lower), False)  # see `_intersects`
+    if isinstance(type_, WkbType) or pa.types.is_null(type_):
+        misleading = np.full(len(lower), False)  # see `_intersects`; nothing but null has no order
     else:
         lower, upper = _comparable(lower, type_), _comparable(upper, type_)
         misleading = _sure(pc.greater(lower, upper))
