@@ -74,8 +74,8 @@ NOT_FOR_A_LIST = ("pyarrow.compute", "llvmlite", "skerry.avro", "skerry.kernels"
 @pytest.mark.parametrize(
     ("command", "without", "most_of_ours"),
     [
-        (["ls"], (*NOT_FOR_A_TABLE, *NOT_FOR_STATISTICS, *NOT_FOR_A_LIST), 118),
-        (["stats", "d.t"], (*NOT_FOR_A_TABLE, *NOT_FOR_STATISTICS), 181),
+        (["ls"], (*NOT_FOR_A_TABLE, *NOT_FOR_STATISTICS, *NOT_FOR_A_LIST), 119),
+        (["stats", "d.t"], (*NOT_FOR_A_TABLE, *NOT_FOR_STATISTICS), 186),
     ],
     ids=["ls", "stats"],
 )

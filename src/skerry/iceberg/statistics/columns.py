@@ -83,11 +83,14 @@ def column_statistics(
 
 def sampled_rows(state: TableState, snapshot: Snapshot, where: Condition | None = None) -> SampledRows:
     """The sampled rows of a snapshot, or those of them that satisfy a condition; nothing is read yet."""
-    from skerry.table.predicate import parse
     from skerry.table.statistics.histogram import SampledRows  # not needed for the freshness alone
 
-    load = functools.partial(_read_rows, state, snapshot)
-    return SampledRows(load, leaves(state.schema), parse(where, state.schema))
+    predicate = None
+    if where is not None:
+        from skerry.table.predicate import parse
+
+        predicate = parse(where, state.schema)
+    return SampledRows(functools.partial(_read_rows, state, snapshot), leaves(state.schema), predicate)
 
 
 def _read_rows(state: TableState, snapshot: Snapshot) -> tuple[RowSample | None, int]:

@@ -19,7 +19,7 @@ from skerry.paimon.planning.plan import ScanPlanner
 from skerry.paimon.planning.planned_splits import PlannedFiles
 from skerry.paimon.statistics.samples import read_published, sample_of
 from skerry.table.arguments import Condition
-from skerry.table.predicate import ALWAYS_TRUE, Column, FieldMetrics, Predicate, conjuncts_of, parse
+from skerry.table.predicate import Column, FieldMetrics, Predicate, conjuncts_of, parse
 from skerry.table.rows.schema import Leaf, leaves
 from skerry.table.rows.values import natural_value
 from skerry.table.statistics.column_estimates import Estimate, FilesAsked, estimate
@@ -61,11 +61,11 @@ def column_statistics(state: PaimonState, where: Condition | None = None) -> dic
     files = ScanPlanner(state, conjuncts_of(predicate)).plan(state.snapshot).tasks
     estimates = _of_all_rows(state, columns) if where is None else _of_files(state, columns, files)
     found = _of_columns(state, files, estimates, counts_nulls=_has_all_rows(state, files))
-    sampled = sampled_rows(state, predicate)
+    sampled = sampled_rows(state, None if where is None else predicate)
     return {name: replace(known, sampled=sampled) for name, known in found.items()}
 
 
-def sampled_rows(state: PaimonState, predicate: Predicate = ALWAYS_TRUE) -> SampledRows:
+def sampled_rows(state: PaimonState, predicate: Predicate | None = None) -> SampledRows:
     """The sampled rows of a table that satisfy a condition; nothing is read yet."""
     return SampledRows(functools.partial(_read_rows, state), leaves(state.arrow_schema), predicate)
 

@@ -6,19 +6,21 @@ import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from skerry.errors import SkerryError
-from skerry.table.predicate import ALWAYS_TRUE, Predicate, row_mask
 from skerry.table.rows.schema import Leaf
 from skerry.table.rows.values import natural_value
 from skerry.table.statistics.file_groups import key_of
 from skerry.table.statistics.freshness import FRESH, Freshness, FreshnessState
 from skerry.table.statistics.row_sample import ALL_ROWS, RowSample
+
+if TYPE_CHECKING:
+    from skerry.table.predicate import Predicate
 
 __all__ = ["Histogram", "SampledRows", "Share"]
 
@@ -73,14 +75,14 @@ class SampledRows:
     Args:
         load: Reads the sample, None if the snapshot has none, and the number of files that others have added since.
         columns: The table's columns.
-        predicate: Only rows that satisfy it.
+        predicate: Only rows that satisfy it; all if None.
     """
 
     def __init__(
         self,
         load: Callable[[], tuple[RowSample | None, int]],
         columns: Sequence[Leaf],
-        predicate: Predicate = ALWAYS_TRUE,
+        predicate: Predicate | None = None,
     ) -> None:
         self._load = load
         self._columns = tuple(columns)
@@ -112,12 +114,10 @@ class SampledRows:
             return None
         table = self.sample.table(self._columns)
         rows = pa.record_batch([column.combine_chunks() for column in table.columns], schema=table.schema)
-        if self._predicate == ALWAYS_TRUE:
+        if self._predicate is None:
             return rows
-        try:
-            return rows.filter(row_mask(self._predicate, rows))
-        except (SkerryError, KeyError, pa.ArrowException):
-            return None
+        mask = _mask_of(self._predicate, rows)
+        return None if mask is None else rows.filter(mask)
 
     @property
     def freshness(self) -> Freshness:
@@ -134,9 +134,8 @@ class SampledRows:
         rows = self.rows
         if not rows:
             return None
-        try:
-            mask = row_mask(predicate, rows)
-        except (SkerryError, KeyError, pa.ArrowException):
+        mask = _mask_of(predicate, rows)
+        if mask is None:
             return None
         found, count = pc.sum(mask).as_py() or 0, rows.num_rows
         assert self.sample is not None
@@ -176,6 +175,16 @@ class SampledRows:
             bounds[-1] = greatest
         present = len(values) / len(column)
         return Histogram(tuple(bounds), present / (len(bounds) - 1), 1 - present, len(column), self.freshness)
+
+
+def _mask_of(predicate: Predicate, rows: pa.RecordBatch) -> pa.BooleanArray | None:
+    """Which rows satisfy a condition; None if they lack a column of it."""
+    from skerry.table.predicate import row_mask  # not needed to load statistics
+
+    try:
+        return row_mask(predicate, rows)
+    except (SkerryError, KeyError, pa.ArrowException):
+        return None
 
 
 def _of_files(sampled: SampledRows, locations: Collection[str]) -> tuple[RowSample | None, int]:
