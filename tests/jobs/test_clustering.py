@@ -33,7 +33,7 @@ from skerry.iceberg.reading.scan import scan
 from skerry.iceberg.writing.clustering import Clustering, clustered
 from skerry.table.rows import external_sort
 from skerry.table.rows.values import decode_value
-from skerry.table.rows.z_order import ZOrder, _interleave
+from skerry.table.rows.z_order import ZOrder, _interleave, _unfolded
 
 SCHEMA = Schema(
     NestedField(1, "a", LongType(), required=False),
@@ -105,7 +105,7 @@ def not_above(left, right):
 def test_columns_that_do_not_fit():
     assert z_order_columns(SCHEMA, ["p.d", "a"]) == (5, 1)
     for names in ([], ["a"], ["a", "a"]):
-        with pytest.raises(SchemaError, match="Z-order takes 2 to 8 different columns"):
+        with pytest.raises(SchemaError, match="a curve takes 2 to 8 different columns"):
             z_order_columns(SCHEMA, names)
     with pytest.raises(SchemaError, match="no column 'q'"):
         z_order_columns(SCHEMA, ["a", "q"])
@@ -141,8 +141,8 @@ def small_ranges(monkeypatch):
     """So small that rows must be spilled."""
     plain = Clustering
 
-    def make(reader, ids=()):
-        return plain(reader, ids, range_bytes=100_000)
+    def make(reader, ids=(), **how):
+        return plain(reader, ids, range_bytes=100_000, **how)
 
     monkeypatch.setattr("skerry.iceberg.jobs.compact.Clustering", make)
 
@@ -165,6 +165,25 @@ def overlap(table, name):
     """The part of all files that a condition on one value reads, on average."""
     found = spans(table, name)
     return sum(sum(low <= value <= high for low, high in found) for value in range(0, 5000, 100)) / 50 / len(found)
+
+
+@pytest.mark.parametrize("columns", [2, 3])
+def test_a_hilbert_curve_makes_no_jumps(columns):
+    """Every point of a cube is on it once, and the next one is a neighbour."""
+    bits = 4 if columns == 2 else 3
+    points = np.array(list(itertools.product(range(1 << bits), repeat=columns)), np.uint64)
+    keys = _interleave(_unfolded(list(points.T), bits), bits)
+    assert sorted(keys.tolist()) == list(range(len(points)))
+    steps = np.abs(np.diff(points[np.argsort(keys)].astype(np.int64), axis=0))
+    assert (steps.sum(axis=1) == 1).all()
+
+
+def test_a_hilbert_curve_narrows_the_bounds_of_every_column(table):
+    table.set_properties({"write.parquet.row-group-size-bytes": "16384"})
+    before = content(table)
+    table.compact(hilbert=["x", "y"], target_file_size_bytes=20_000)
+    assert content(table) == before
+    assert max(overlap(table, "x"), overlap(table, "y")) < 0.55
 
 
 @pytest.mark.parametrize("size", ["large ranges", "small ranges"])
@@ -255,7 +274,7 @@ def test_all_rows_deleted_and_all_null(tmp_path):
 
 
 def test_both_at_once_make_no_sense(table):
-    with pytest.raises(SchemaError, match="sort_by and z_order cannot both be given"):
+    with pytest.raises(SchemaError, match="only one of sort_by, z_order and hilbert can be given"):
         table.compact(sort_by=["x"], z_order=["x", "y"])
     with pytest.raises(SchemaError, match="no column 'q'"):
         table.compact(z_order=["x", "q"], dry_run=True)

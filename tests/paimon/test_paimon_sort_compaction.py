@@ -74,13 +74,14 @@ def test_files_share_no_range_and_rows_keep_their_ids(options: dict[str, str], t
     assert {name: found.ndv for name, found in table.statistics().items()} == counts
 
 
-def test_a_curve_narrows_several_columns(tmp_path: Path) -> None:
+@pytest.mark.parametrize("curve", ["z_order", "hilbert"])
+def test_a_curve_narrows_several_columns(curve: str, tmp_path: Path) -> None:
     table = make(tmp_path / "t", **{"deletion-vectors.enabled": "true"})
     for seed in range(3):
         table.append(rows(4000, seed))
     table.delete("y < 400")
     before = bag(table)
-    done = table.compact(z_order=["x", "y"], target_file_size_bytes=15_000)
+    done = table.compact(**{curve: ["x", "y"]}, target_file_size_bytes=15_000)
     assert done.removed_delete_files == 3
     assert bag(table) == before
     assert touched(table, "x") < 0.7  # 1 if rows are in no order
@@ -114,10 +115,10 @@ def test_what_cannot_be_sorted_is_refused(tmp_path: Path) -> None:
     schema = SCHEMA.append(pa.field("list", pa.list_(pa.int32())))
     table = PaimonTable.create(Storage(), str(tmp_path / "t"), schema)
     for how, message in [
-        ({"sort_by": ["x"], "z_order": ["x", "y"]}, "sort_by and z_order cannot both be given"),
+        ({"sort_by": ["x"], "z_order": ["x", "y"]}, "only one of sort_by, z_order and hilbert can be given"),
         ({"sort_by": []}, "sort_by needs a column"),
         ({"sort_by": ["q desc"]}, "no column 'q'"),
-        ({"z_order": ["x"]}, "Z-order takes 2 to 8 different columns, found 1"),
+        ({"z_order": ["x"]}, "a curve takes 2 to 8 different columns, found 1"),
         ({"sort_by": ["list"]}, r"column 'list' of type list<.*> cannot be sorted by"),
     ]:
         with pytest.raises(SchemaError, match=message):

@@ -427,7 +427,7 @@ class PaimonTable(IndexedPaimonTable):
         from skerry.paimon.writing.clustering import Clustering
 
         request = self._request(options)
-        clustering = Clustering.of(self.handle.branch_state(options.ref), how.sort_by, how.z_order)
+        clustering = Clustering.of(self.handle.branch_state(options.ref), how)
         done = compact(
             request,
             CompactionRules(how.full, self._partitions(where, options.ref), how.min_input_files, clustering=clustering),

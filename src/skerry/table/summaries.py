@@ -9,6 +9,7 @@ from datetime import datetime
 import pyarrow as pa
 
 from skerry.arguments import check_whole_number
+from skerry.errors import SchemaError
 from skerry.table.records import Record, Records
 from skerry.table.table_files import FileKind, TableFile
 
@@ -189,6 +190,7 @@ class CompactOptions:
     Args:
         sort_by: Rewrite all files, sorted by these columns.
         z_order: Rewrite all files, clustered along a Z-order curve of these columns.
+        hilbert: Rewrite all files, clustered along a Hilbert curve of these columns.
         target_file_size_bytes: The target size of files; the table's property if None.
         min_input_files: Small files are combined if a partition has at least this many; the table format's default if
             None.
@@ -197,11 +199,12 @@ class CompactOptions:
         dry_run: Whether to only report what would be done.
 
     Raises:
-        SchemaError: A number is not one, or too small.
+        SchemaError: A number is not one, or too small, or several orders were given.
     """
 
     sort_by: Sequence[str] | None = None
     z_order: Sequence[str] | None = None
+    hilbert: Sequence[str] | None = None
     target_file_size_bytes: int | None = None
     min_input_files: int | None = None
     min_deletes: int | None = 1
@@ -209,9 +212,16 @@ class CompactOptions:
     dry_run: bool = False
 
     def __post_init__(self) -> None:
+        if sum(order is not None for order in (self.sort_by, self.z_order, self.hilbert)) > 1:
+            raise SchemaError("only one of sort_by, z_order and hilbert can be given")
         check_whole_number("target_file_size_bytes", self.target_file_size_bytes, 1)
         check_whole_number("min_input_files", self.min_input_files, 2)
         check_whole_number("min_deletes", self.min_deletes, 1)
+
+    @property
+    def curve(self) -> Sequence[str] | None:
+        """The columns of a curve, of either kind."""
+        return self.z_order if self.hilbert is None else self.hilbert
 
 
 @dataclass(frozen=True, slots=True)

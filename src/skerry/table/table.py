@@ -131,6 +131,7 @@ class Table(SearchableTable):
         *,
         sort_by: Sequence[str] | None = None,
         z_order: Sequence[str] | None = None,
+        hilbert: Sequence[str] | None = None,
         target_file_size_bytes: int | None = None,
         min_input_files: int | None = None,
         min_deletes: int | None = 1,
@@ -152,6 +153,7 @@ class Table(SearchableTable):
             sort_by: Rewrite all files, sorted like this; without it the table's sort order is kept.
             z_order: Rewrite all files, rows along a Z-curve of these columns, so that conditions on any of them leave
                 files out.
+            hilbert: The same along a Hilbert curve, which has no jumps: files overlap less, sorting takes longer.
             target_file_size_bytes: The size that files are to have; `write.target-file-size-bytes` if None.
             min_input_files: This many small files of a partition become one, even if they do not fill it; 5 if None,
                 in Paimon tables `compaction.min.file-num`.
@@ -172,7 +174,10 @@ class Table(SearchableTable):
 
         check_list("sort_by", sort_by)
         check_list("z_order", z_order)
-        how = CompactOptions(sort_by, z_order, target_file_size_bytes, min_input_files, min_deletes, full, dry_run)
+        check_list("hilbert", hilbert)
+        how = CompactOptions(
+            sort_by, z_order, hilbert, target_file_size_bytes, min_input_files, min_deletes, full, dry_run
+        )
         with progress_callback(progress, "compact", self.location) as callback:
             return self._compact(where, how, WriteOptions(ref, False, snapshot_properties or {}, executor, callback))
 

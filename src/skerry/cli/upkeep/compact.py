@@ -33,6 +33,9 @@ __all__ = ["compact"]
     "--z-order", multiple=True, metavar="COLUMN,COLUMN", help="Rewrite all files, clustered along a Z-order curve."
 )
 @click.option(
+    "--hilbert", multiple=True, metavar="COLUMN,COLUMN", help="Rewrite all files, clustered along a Hilbert curve."
+)
+@click.option(
     "--target-size", type=click.IntRange(min=1), metavar="BYTES", help="The target size of files; default: the table's."
 )
 @click.option(
@@ -49,6 +52,7 @@ def compact(
     where: str | None,
     sort_by: tuple[str, ...],
     z_order: tuple[str, ...],
+    hilbert: tuple[str, ...],
     target_size: int | None,
     min_files: int,
     keep_deletes: bool,
@@ -69,6 +73,7 @@ def compact(
             where,
             sort_by=split_names(sort_by) or None,
             z_order=split_names(z_order) or None,
+            hilbert=split_names(hilbert) or None,
             target_file_size_bytes=target_size,
             min_input_files=min_files,
             min_deletes=None if keep_deletes else 1,

@@ -175,8 +175,8 @@ class _Compaction:
         """The layout of new files."""
         layout = self.table.layout(ref=self.ref, lineage=True)
         layout = dataclasses.replace(layout, target_file_size_bytes=self.rules.target_file_size_bytes)
-        if self.options.z_order is not None:
-            z_order_columns(layout.iceberg_schema, self.options.z_order)
+        if self.options.curve is not None:
+            z_order_columns(layout.iceberg_schema, self.options.curve)
             return dataclasses.replace(layout, sort_order=UNSORTED_SORT_ORDER)
         if self.options.sort_by is None:
             return layout
@@ -192,8 +192,8 @@ class _Compaction:
         Raises:
             SchemaError: A column does not fit.
         """
-        if self.options.z_order is not None:
-            ids = z_order_columns(layout.iceberg_schema, self.options.z_order)
+        if self.options.curve is not None:
+            ids = z_order_columns(layout.iceberg_schema, self.options.curve)
         elif layout.is_sorted and self.options.sort_by is not None:
             ids = ()
         else:
@@ -201,7 +201,8 @@ class _Compaction:
         looked_at = ids or [item.source_id for item in layout.sort_order.fields]
         names = [str(layout.iceberg_schema.find_column_name(field_id)) for field_id in looked_at]
         columns = [name for name in layout.schema.names if any(f"{one}.".startswith(f"{name}.") for one in names)]
-        return Clustering(scan(state, columns, ref=self.ref, threads=1).row_reader(), ids)
+        reader = scan(state, columns, ref=self.ref, threads=1).row_reader()
+        return Clustering(reader, ids, is_hilbert=self.options.hilbert is not None)
 
     # ---- planning ----
 

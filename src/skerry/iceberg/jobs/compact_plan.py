@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
-from skerry.errors import SchemaError
 from skerry.table.files.data_file import DataFile
 from skerry.table.files.scan_task import FileScanTask
 from skerry.table.summaries import CompactOptions
@@ -74,17 +73,12 @@ def compact_rules(options: CompactOptions, target_file_size_bytes: int) -> Compa
     Args:
         options: How files are to be compacted.
         target_file_size_bytes: The target size if none was given.
-
-    Raises:
-        SchemaError: Two orders were given.
     """
-    if options.sort_by is not None and options.z_order is not None:
-        raise SchemaError("sort_by and z_order cannot both be given")
     return CompactRules(
         options.target_file_size_bytes or target_file_size_bytes,
         min_input_files=_MIN_INPUT_FILES if options.min_input_files is None else options.min_input_files,
         min_deletes=options.min_deletes,
-        all_files=options.full or options.sort_by is not None or options.z_order is not None,
+        all_files=options.full or options.sort_by is not None or options.curve is not None,
     )
 
 

@@ -1,4 +1,4 @@
-"""Sort all rows of a group of files: by a sort order, or along a Z-curve."""
+"""Sort all rows of a group of files: by a sort order, or along a curve."""
 
 from __future__ import annotations
 
@@ -25,12 +25,14 @@ class Clustering:
 
     Args:
         key_reader: Reads the key columns of the order.
-        z_order: Field ids of the columns of a Z-curve; empty for the layout's sort order.
+        curve: Field ids of the columns of a curve; empty for the layout's sort order.
+        is_hilbert: Whether it is a Hilbert curve instead of a Z-curve.
         range_bytes: Bytes of rows to sort in memory at a time.
     """
 
     key_reader: RowReader = field(repr=False)
-    z_order: tuple[int, ...] = ()
+    curve: tuple[int, ...] = ()
+    is_hilbert: bool = False
     range_bytes: int = RANGE_BYTES
 
 
@@ -58,8 +60,9 @@ def clustered(
 
 
 def _order(clustering: Clustering, layout: FileLayout, sample: pa.Table) -> Order:
-    schema, ids = layout.iceberg_schema, clustering.z_order
+    schema, ids = layout.iceberg_schema, clustering.curve
     if not ids:
         return lambda rows: sort_indices(schema, layout.sort_order, rows).to_numpy().astype(np.int64)
-    curve = ZOrder.of([column_of(schema, field_id, sample) for field_id in ids])
+    columns = [column_of(schema, field_id, sample) for field_id in ids]
+    curve = ZOrder.of(columns, is_hilbert=clustering.is_hilbert)
     return lambda rows: np.argsort(curve.keys([column_of(schema, field_id, rows) for field_id in ids]), kind="stable")

@@ -1,8 +1,8 @@
-"""Sort all rows of a partition of an append table: by columns, or along a Z-curve."""
+"""Sort all rows of a partition of an append table: by columns, or along a curve."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +13,7 @@ from skerry.paimon.metadata.state import PaimonState
 from skerry.table.rows.external_sort import Order, sorted_batches
 from skerry.table.rows.sorting import SortTerm, parse_term, sort_indices
 from skerry.table.rows.z_order import ZOrder, check_z_order
+from skerry.table.summaries import CompactOptions
 
 __all__ = ["Clustering"]
 
@@ -22,32 +23,33 @@ class Clustering:
     """An order of rows; picklable.
 
     Args:
-        terms: What rows are sorted by; with `is_curve`, the columns of a Z-curve.
+        terms: What rows are sorted by; with `is_curve`, the columns of a curve.
         is_curve: Whether they follow a Z-curve.
+        is_hilbert: Whether it is a Hilbert curve instead.
     """
 
     terms: tuple[SortTerm, ...]
     is_curve: bool = False
+    is_hilbert: bool = False
 
     @classmethod
-    def of(cls, state: PaimonState, sort_by: Sequence[str] | None, z_order: Sequence[str] | None) -> Clustering | None:
+    def of(cls, state: PaimonState, how: CompactOptions) -> Clustering | None:
         """The order that was asked for; None if none was.
 
         Raises:
-            SchemaError: A column does not fit, or two orders were given.
+            SchemaError: A column does not fit.
             UnsupportedError: The rows of such a table have an order already.
         """
-        if sort_by is None and z_order is None:
+        sort_by, curve = how.sort_by, how.curve
+        if sort_by is None and curve is None:
             return None
-        if sort_by is not None and z_order is not None:
-            raise SchemaError("sort_by and z_order cannot both be given")
         if state.schema.primary_keys:
             raise UnsupportedError("rows of a primary-key table are sorted by their key", location=state.name)
         if state.options.bucket != -1:
             raise UnsupportedError(
                 "rows of a table with buckets keep the order in which they came", location=state.name
             )
-        terms = tuple(map(parse_term, sort_by)) if sort_by is not None else tuple(map(SortTerm, z_order or ()))
+        terms = tuple(map(parse_term, sort_by)) if sort_by is not None else tuple(map(SortTerm, curve or ()))
         for term in terms:
             type_ = state.arrow_schema.field(state.schema.field(term.source).name).type
             if pa.types.is_nested(type_) or isinstance(type_, pa.BaseExtensionType):
@@ -56,7 +58,7 @@ class Clustering:
             check_z_order([term.source for term in terms])
         elif not terms:
             raise SchemaError("sort_by needs a column")
-        return cls(terms, sort_by is None)
+        return cls(terms, sort_by is None, how.hilbert is not None)
 
     @property
     def columns(self) -> list[str]:
@@ -98,5 +100,5 @@ class Clustering:
             return lambda rows: (
                 sort_indices([rows[name] for name in names], self.terms, len(rows)).to_numpy().astype(np.int64)
             )
-        curve = ZOrder.of([sample[name] for name in names])
+        curve = ZOrder.of([sample[name] for name in names], is_hilbert=self.is_hilbert)
         return lambda rows: np.argsort(curve.keys([rows[name] for name in names]), kind="stable")
