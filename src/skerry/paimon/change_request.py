@@ -65,12 +65,12 @@ class ChangeRequest:
     progress: ProgressCallback | None = None
 
     def apart(self, state: PaimonState) -> ChangeRequest:
-        """A request for work beside the one that this is for, in one thread, sharing nothing that changes.
+        """A request for work beside the one that this is for, sharing nothing that changes.
 
         Args:
             state: A state of the branch.
         """
-        return ChangeRequest(PaimonTarget(state, state.branch), self.properties, executor=ThreadExecutor(1))
+        return ChangeRequest(PaimonTarget(state, state.branch), self.properties)
 
 
 def redo_after_conflicts(request: ChangeRequest, attempt: Callable[[PaimonState], Result]) -> Result:
