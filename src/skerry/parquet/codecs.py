@@ -21,7 +21,7 @@ from skerry.parquet.metadata import Codec
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = ["SUPPORTED_CODECS", "PageBuffer"]
+__all__ = ["SUPPORTED_CODECS", "PageBuffer", "check_expansion", "decompress_into"]
 
 _SMALLEST_BUFFER_BYTES: Final = 1 << 20
 
@@ -59,25 +59,57 @@ class PageBuffer:
             return np.empty(0, np.uint8)
         if codec == Codec.LZ4_RAW:
             return np.frombuffer(decompress_lz4_block(data, size=size), np.uint8)
-        if size > len(data) * _MAX_EXPANSION[codec]:
-            raise FormatError(f"compressed page of {len(data)} bytes claims {size} bytes of content")
+        check_expansion(codec, len(data), size)
         output = self._reserve(size)
-        if codec == Codec.ZSTD:
-            decompress_zstd_into(data, output.data)
-            return output
-        decompress_into, damage = _decompressor(codec)
-        try:
-            found = decompress_into(data, output.data)
-        except damage as error:
-            raise FormatError(f"compressed page is damaged: {error}") from error
-        if found != size:
-            raise FormatError(f"compressed page holds {found} bytes, its header says {size}")
+        decompress_into(codec, data, output)
         return output
 
     def _reserve(self, size: int) -> npt.NDArray[np.uint8]:
         if size > len(self._memory):
             self._memory = np.empty(max(size, 2 * len(self._memory), _SMALLEST_BUFFER_BYTES), np.uint8)
         return self._memory[:size]
+
+
+def check_expansion(codec: int, compressed: int, size: int) -> None:
+    """Refuse the size that a block claims to have, before memory is allocated for it.
+
+    Args:
+        codec: One of `SUPPORTED_CODECS`.
+        compressed: Bytes of the block.
+        size: What is to come out of it.
+
+    Raises:
+        FormatError: So few bytes cannot hold so many.
+    """
+    if size > compressed * _MAX_EXPANSION.get(codec, _LZ4_EXPANSION):
+        raise FormatError(f"compressed page of {compressed} bytes claims {size} bytes of content")
+
+
+def decompress_into(codec: int, data: memoryview, output: npt.NDArray[np.uint8]) -> None:
+    """Decompress one block into memory of the caller.
+
+    Args:
+        codec: One of `SUPPORTED_CODECS`.
+        data: The whole block.
+        output: uint8[n], contiguous: n bytes must come out.
+
+    Raises:
+        FormatError: The block is damaged or of another size.
+    """
+    size = len(output)
+    if codec == Codec.ZSTD and size:
+        decompress_zstd_into(data, output.data)
+        return
+    if codec in (Codec.UNCOMPRESSED, Codec.LZ4_RAW) or not size:
+        output[:] = PageBuffer().decompress(codec, data, size)
+        return
+    decompress, damage = _decompressor(codec)
+    try:
+        found = decompress(data, output.data)
+    except damage as error:
+        raise FormatError(f"compressed page is damaged: {error}") from error
+    if found != size:
+        raise FormatError(f"compressed page holds {found} bytes, its header says {size}")
 
 
 @functools.cache
@@ -100,6 +132,8 @@ _MAX_EXPANSION: Final[dict[int, int]] = {
     Codec.ZSTD: 1 << 16,  # a block of 128 KiB takes 4 bytes
 }
 """The most bytes that one compressed byte can hold."""
+_LZ4_EXPANSION: Final = 256
+"""The same for a block of LZ4: a byte of a length adds 255."""
 
 SUPPORTED_CODECS: Final = frozenset((Codec.UNCOMPRESSED, Codec.LZ4_RAW, *_MAX_EXPANSION))
 """LZO and the first LZ4 (Hadoop's framing) are left to PyArrow."""

@@ -20,8 +20,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skerry.errors import FormatError, SkerryError, UnsupportedError
-from skerry.parquet.codecs import SUPPORTED_CODECS, PageBuffer
-from skerry.parquet.metadata import ColumnChunk, Encoding
+from skerry.parquet.codecs import SUPPORTED_CODECS, PageBuffer, check_expansion, decompress_into
+from skerry.parquet.metadata import Codec, ColumnChunk, Encoding
 from skerry.parquet.page_headers import CHECKSUM, HEADER_FIELDS, NO_CHECKSUM, read_headers
 from skerry.parquet.page_index import PagePlaces, decode_pages
 from skerry.parquet.pages import DictionaryPage, iter_pages
@@ -42,6 +42,8 @@ _AT_ONCE_BYTES: Final = 32 << 20
 _PART_BYTES: Final = 1 << 20
 """How many of them are held decompressed, about: a single page may be larger."""
 _KEPT_DICTIONARY_BYTES: Final = 1 << 18
+_SHORT_HEADER_BYTES: Final = 256
+"""Headers are seldom longer."""
 _WIDTHS: Final = {PhysicalType.INT32: 4, PhysicalType.INT64: 8, PhysicalType.FLOAT: 4, PhysicalType.DOUBLE: 8}
 _BITS: Final = -1
 _VARIABLE: Final = 0
@@ -138,13 +140,17 @@ def take_rows(
     offsets += [start for start, _ in missing.values()]
     sizes += [size for _, size in missing.values()]
     views = storage.read_ranges(location, offsets, sizes)
-    dictionaries = dict(zip(missing, views[len(views) - len(missing) :], strict=True))
+    pages = views[: len(views) - len(missing)]
+    dictionaries = dict(zip(missing, views[len(pages) :], strict=True))
+    headers = _headers(pages)
     found, first = [], 0
     for place, work in enumerate(works):
-        part = views[first : first + len(work.pages)]
-        first += len(work.pages)
+        stop = first + len(work.pages)
+        part = pages[first:stop]
+        of_part = _headers(part) if headers is None else headers[first:stop]
+        first = stop
         try:
-            values = work.values(storage, location, part, dictionaries.get(place))
+            values = None if of_part is None else work.values(storage, location, part, of_part, dictionaries.get(place))
         except SkerryError as error:
             if error.location is None:
                 error.location, error.offset = location, work.offsets[0]
@@ -187,17 +193,17 @@ class _Work:
         return sizes
 
     def values(
-        self, storage: Storage, location: str, views: list[memoryview], dictionary_page: memoryview | None
+        self,
+        storage: Storage,
+        location: str,
+        views: list[memoryview],
+        headers: _Numbers,
+        dictionary_page: memoryview | None,
     ) -> pa.Array | None:
         """The values; None if the pages, or the type, are not as usual."""
         chunk, column = self.paged.chunk, self.paged.chunk.column
         width = _width(column)
         if width is None or chunk.codec not in SUPPORTED_CODECS or column.max_definition_level > 1:
-            return None
-        raw = np.frombuffer(b"".join(views), np.uint8)
-        edges = np.concatenate([[0], np.cumsum([len(view) for view in views])])
-        headers = np.empty((len(views), HEADER_FIELDS), np.int64)
-        if not read_headers(raw, edges, headers):
             return None
         header_bytes, compressed, uncompressed, counts, encodings = (headers[:, place].copy() for place in range(5))
         uses_dictionary = (encodings == Encoding.RLE_DICTIONARY) | (encodings == Encoding.PLAIN_DICTIONARY)
@@ -206,7 +212,7 @@ class _Work:
         first_rows = self.paged.places.first_rows
         if (counts != np.diff(first_rows)[self.pages]).any():
             raise FormatError("a page holds another number of values than the page index says", rule=_RULE)
-        if (header_bytes + compressed > np.diff(edges)).any():
+        if (header_bytes + compressed > self.paged.places.sizes[self.pages]).any():
             raise FormatError("a page is longer than the page index says", rule=_RULE)
         bodies = [
             view[start : start + size]
@@ -233,6 +239,17 @@ class _Work:
         return pa.concat_arrays(parts)
 
 
+def _headers(views: Sequence[memoryview]) -> _Numbers | None:
+    """int64[pages, HEADER_FIELDS] The headers of pages; None if they are not as usual."""
+    headers = np.empty((len(views), HEADER_FIELDS), np.int64)
+    for limit in (_SHORT_HEADER_BYTES, None):
+        parts = [view[:limit] for view in views]
+        edges = np.concatenate([[0], np.cumsum([len(part) for part in parts])])
+        if read_headers(np.frombuffer(b"".join(parts), np.uint8), edges, headers):
+            return headers
+    return None
+
+
 def _width(column: Column) -> int | None:
     """The bytes of a value, 0 where they vary and -1 for bits; None for a type that is left to PyArrow."""
     type_, physical = column.type, column.physical_type
@@ -257,6 +274,8 @@ def _check_checksums(bodies: list[memoryview], checksums: list[int]) -> None:
 
 def _parts(sizes: _Numbers) -> list[tuple[int, int]]:
     """Split pages into parts whose content fits the processor's cache, or that are one page."""
+    if len(sizes) == 1:
+        return [(0, 1)]
     place = (np.cumsum(sizes) - 1) // _PART_BYTES
     edges = [0, *(np.flatnonzero(np.diff(place)) + 1).tolist(), len(sizes)]
     return [*itertools.pairwise(edges)]
@@ -304,18 +323,17 @@ class _Decoding:
 
     def _decompressed(self, start: int, stop: int) -> tuple[_Bytes, _Numbers]:
         """Pages one after another, behind the entries of the dictionary; and where each begins and the last ends."""
-        before, sizes = self.dictionary.data, self.sizes[start:stop]
+        before, sizes, codec = self.dictionary.data, self.sizes[start:stop], self.chunk.codec
         edges = len(before) + np.concatenate([[0], np.cumsum(sizes)])
-        pages = zip(self.bodies[start:stop], sizes.tolist(), strict=True)
-        first = _buffers.page.decompress(self.chunk.codec, *next(pages))
         if stop - start == 1 and not len(before):
-            return first, edges
-        memory = _buffers.reserve(int(edges[-1]))  # what the first page says is true, the others are small
+            return _buffers.page.decompress(codec, self.bodies[start], int(sizes[0])), edges
+        if stop - start == 1 and codec != Codec.UNCOMPRESSED:  # others together are small
+            check_expansion(codec, len(self.bodies[start]), int(sizes[0]))
+        places = edges.tolist()
+        memory = _buffers.reserve(places[-1])
         memory[: len(before)] = before
-        memory[edges[0] : edges[1]] = first
-        for place, (body, size) in enumerate(pages, 1):
-            content = _buffers.page.decompress(self.chunk.codec, body, size)
-            memory[edges[place] : edges[place + 1]] = content
+        for body, (begin, end) in zip(self.bodies[start:stop], itertools.pairwise(places), strict=True):
+            decompress_into(codec, body, memory[begin:end])
         return memory, edges
 
 

@@ -67,6 +67,8 @@ class HashIndexReader:
             FormatError: The index is damaged.
         """
         partitions = partition_of(keys, len(self._description.partitions))
+        if len(keys) == 1:
+            return self._find_in(int(partitions[0]), keys)
         places, rows = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
         for ordinal in np.unique(partitions).tolist():
             start, stop = np.searchsorted(partitions, [ordinal, ordinal + 1]).tolist()

@@ -121,6 +121,7 @@ class ShardIndexes:
         self._storage = storage
         self._beside = tuple(beside)
         self._allowed = tuple(allowed_locations)
+        self._hashed: dict[int, list[_Scope]] = {}
 
     @cached_property
     def _scopes(self) -> list[_Scope]:
@@ -222,8 +223,7 @@ class ShardIndexes:
         Raises:
             FormatError, NotFoundError, UnsupportedError: An index is damaged, or lost.
         """
-        scopes = [scope for scope in self._scopes if scope.has_keys and node.schema_id in scope.schema_ids]
-        covering = _covering(scopes, int(self._metadata.directory.total_record_count))
+        covering = self._with_keys(node.schema_id)
         keys = values.keys(node, kind) if covering else None
         if keys is None:
             return None
@@ -232,7 +232,16 @@ class ShardIndexes:
             for scope in covering
             if isinstance(scope.reader, HashIndexReader)
         ]
-        return union(rows)
+        return rows[0] if len(rows) == 1 and len(rows[0]) <= 1 else union(rows)
+
+    def _with_keys(self, schema_id: int) -> list[_Scope]:
+        """The hash indexes of a column that together are of all rows; none if rows are missing."""
+        found = self._hashed.get(schema_id)
+        if found is None:
+            scopes = [scope for scope in self._scopes if scope.has_keys and schema_id in scope.schema_ids]
+            found = _covering(scopes, int(self._metadata.directory.total_record_count))
+            self._hashed[schema_id] = found
+        return found
 
 
 def _covering(scopes: list[_Scope], total: int) -> list[_Scope]:

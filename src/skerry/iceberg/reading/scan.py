@@ -44,6 +44,7 @@ from skerry.variant import is_variant
 if TYPE_CHECKING:
     from skerry.iceberg.reading.narrowing import FindRows
     from skerry.table.indexes.conditions import ValueCondition
+    from skerry.table.indexes.finding import TableIndexes
 
 __all__ = ["Explanation", "Scan", "scan", "scan_planner"]
 
@@ -246,18 +247,37 @@ class Scan(TableScan):
 
     def _tasks(self) -> Iterator[FileScanTask]:
         """What to read, in the order of the metadata."""
-        snapshot, conjuncts = self._snapshot, conjuncts_of(self._predicate)
-        known = None
-        if snapshot is not None and self._server is None and conjuncts:
-            known = self._known.files(snapshot, scan_planner(self._state, self._iceberg_schema, threads=self._threads))
-        if known is None:
+        tasks = self._known_tasks() if conjuncts_of(self._predicate) else None
+        if tasks is None:
             return (task for part in self._narrowed_parts() for task in part)
-        tasks, find = known.chosen(conjuncts), self._asking()
+        find = self._asking()
         if find is None:
             return tasks
         from skerry.iceberg.reading.narrowing import narrowed_tasks
 
         return narrowed_tasks(tasks, find, self._threads, local=is_local(self._state.metadata.location))
+
+    def _known_tasks(self) -> Iterator[FileScanTask] | None:
+        """The files of the plan, by what earlier scans of the state have left; None if that is nothing."""
+        if self._snapshot is None or self._server is not None:
+            return None
+        planner = scan_planner(self._state, self._iceberg_schema, threads=self._threads)
+        known = self._known.files(self._snapshot, planner)
+        return None if known is None else known.chosen(conjuncts_of(self._predicate))
+
+    def whole_files(self) -> Sequence[FileScanTask]:
+        """The files of the plan, whatever indexes leave of them.
+
+        Raises:
+            SkerryError: As `plan`.
+        """
+        tasks = self._known_tasks()
+        return self._plan().tasks if tasks is None else [*tasks]
+
+    @property
+    def indexes(self) -> TableIndexes:
+        """The indexes of the table's files."""
+        return self._known.indexes
 
     def _narrowing(
         self, keys: Sequence[ValueCondition] = ()

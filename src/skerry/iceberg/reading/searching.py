@@ -16,7 +16,6 @@ from skerry.table.arguments import SearchOptions
 from skerry.table.files.row_reader import RowReader
 from skerry.table.files.scan_task import FileScanTask
 from skerry.table.indexes.finding import TableIndexes
-from skerry.table.indexes.registry import piece_names
 from skerry.table.indexes.word_search import WordSearch
 from skerry.table.rows.metadata_columns import METADATA_COLUMNS
 from skerry.table.work.read_ahead import scan_pool
@@ -33,9 +32,8 @@ def search(state: TableState, options: SearchOptions) -> pa.Table:
         for columns in (options.columns, None)
     )
     words = WordSearch.of(searched.schema, state.properties, options.column, options.query)
-    indexes = TableIndexes(state.storage, state.metadata.location, piece_names(state.properties))
-    looked = _Search(searched, indexes, words)
-    tasks = sorted(searched.plan(), key=lambda task: -(task.sequence_number or 0))
+    looked = _Search(searched, searched.indexes, words)
+    tasks = sorted(searched.whole_files(), key=lambda task: -(task.sequence_number or 0))
     if looked.checks_first:
         return words.table(looked.batches(wanted.schema, tasks), wanted.schema, options.limit)
     found = looked.batches(words.read_schema(wanted.schema), tasks)

@@ -343,6 +343,8 @@ def plan_conversion(
         SchemaError: A type cannot be converted, or a required column is missing. The conversion itself raises
             it for a value that does not fit.
     """
+    if source.equals(target, check_metadata=True):
+        return lambda batch: batch
     constants = constants or {}
     found = {number: (index, source.field(index)) for number, index in top_level(source).items()}
     steps: list[tuple[int | None, str, _Convert]] = []

@@ -22,6 +22,8 @@ __all__ = ["Names", "TableIndexes"]
 
 _open: Final[Remembered[tuple[str, str], amudai.ShardFile]] = Remembered(256)
 """Roots of indexes whose metadata were read, by storage and location. They never change."""
+_KNOWN: Final = 1 << 12
+"""Of how many files it is kept which index they have."""
 _Rows = npt.NDArray[np.int64]
 Names: TypeAlias = Mapping[int, str]
 """Names of a file's columns by field id."""
@@ -40,6 +42,8 @@ class TableIndexes:
         self._storage = storage
         self._table = table
         self._files = registered_files(storage, table, pieces)
+        self._known: dict[tuple[str, int, WantedIndex], tuple[tuple[IndexedFile, IndexedColumn], ...]] = {}
+        self._keys: dict[str, tuple[str, str]] = {}
 
     def covers(self, data_file: DataFile, wanted: WantedIndex, names: Names | None = None) -> bool:
         """Whether a file has an index."""
@@ -72,6 +76,17 @@ class TableIndexes:
 
     def _columns(
         self, data_file: DataFile, wanted: WantedIndex, names: Names | None = None
+    ) -> Iterable[tuple[IndexedFile, IndexedColumn]]:
+        key = data_file.location, data_file.file_size_bytes, wanted
+        found = self._known.get(key) if names is None else None
+        if found is None:
+            found = tuple(self._matching(data_file, wanted, names))
+            if names is None and len(self._known) < _KNOWN:
+                self._known[key] = found
+        return found
+
+    def _matching(
+        self, data_file: DataFile, wanted: WantedIndex, names: Names | None
     ) -> Iterator[tuple[IndexedFile, IndexedColumn]]:
         for entry in self._files.get(file_key(data_file.location), ()):
             for column in entry.columns if entry.file_size_bytes == data_file.file_size_bytes else ():
@@ -93,10 +108,15 @@ class TableIndexes:
         return None
 
     def _shard(self, entry: IndexedFile, data_file: DataFile) -> amudai.ShardFile:
-        location = join(self._table, FOLDER, entry.root)
-        key = self._storage.identity(location), location
+        key = self._keys.get(entry.root)
+        if key is None:
+            location = join(self._table, FOLDER, entry.root)
+            key = self._storage.identity(location), location
+            if len(self._keys) < _KNOWN:
+                self._keys[entry.root] = key
         found = _open.find(key)
         if found is not None:
             return found
+        location = key[1]
         folder = parent(data_file.location)
         return _open.keep(key, amudai.ShardFile(location, allowed_locations=[folder], storage=self._storage))
