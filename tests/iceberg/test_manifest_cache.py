@@ -305,12 +305,12 @@ def test_many_processes_share_a_folder(snapshot, tmp_path):
 # Metrics of single columns -------------------------------------------------------------------------------------------
 
 
-def few(snapshot, cache, *field_ids):
+def few(snapshot, cache, *field_ids, may_keep_all=False):
     """How many requests a read of some columns' metrics makes; they must be those of the manifest."""
     manifest = snapshot.manifests[0]
     whole = FieldValues(read_manifest(snapshot.storage, manifest).table)
     before = snapshot.storage.metrics.requests
-    found = cache.read_metrics(snapshot.storage, manifest, FILES, field_ids)
+    found = cache.read_metrics(snapshot.storage, manifest, FILES, field_ids, may_keep_all=may_keep_all)
     requests = snapshot.storage.metrics.requests - before
     assert found.select(list(FILES)).equals(read_manifest(snapshot.storage, manifest, FILES).table.select(list(FILES)))
     for field_id in field_ids:
@@ -326,6 +326,16 @@ def test_the_metrics_of_each_column_are_kept_for_themselves(snapshot, tmp_path):
     assert few(snapshot, ManifestCache(0, BatchFolder(tmp_path / "cache", ROOM)), 1, 2, 3) == 0
     assert requests(snapshot, cache, (*FILES, *METRIC_COLUMNS)) == 1
     assert few(snapshot, ManifestCache(0), 1, 2) == 1
+
+
+def test_the_metrics_of_all_columns_are_kept_when_another_is_asked_for(snapshot, tmp_path):
+    cache = ManifestCache(ROOM)
+    found = [few(snapshot, cache, *ids, may_keep_all=True) for ids in ((1,), (1,), (2,), (3,), (1, 4), ())]
+    assert found == [1, 0, 1, 0, 0, 0]
+    assert requests(snapshot, cache, (*FILES, *METRIC_COLUMNS)) == 0
+    other = ManifestCache(ROOM)
+    assert [few(snapshot, other, *ids, may_keep_all=True) for ids in ((), (), (1,), (2,))] == [1, 0, 1, 0]
+    assert few(snapshot, other, 3) == 0
 
 
 def test_metrics_of_one_column_take_less_room(snapshot):

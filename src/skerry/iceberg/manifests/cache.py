@@ -1,7 +1,8 @@
 """The cache of decoded manifests: a manifest never changes, so that a decoded one stays valid.
 
 A manifest is kept in two parts, the files and their metrics, each as one Arrow IPC message of which columns are views.
-Of tables whose metrics would not fit, those of single columns are kept instead: the ones that conditions ask for.
+At first, only the metrics of the columns that conditions ask for are kept, each column as a part of its own; those of
+all columns once a manifest is decoded for a second time, if they fit.
 """
 
 from __future__ import annotations
@@ -130,22 +131,36 @@ class ManifestCache(BatchCache):
         return self._read(storage, manifest, key, parts).select(list(columns))
 
     def read_metrics(
-        self, storage: Storage, manifest: ManifestFile, columns: Sequence[str], field_ids: Collection[int]
+        self,
+        storage: Storage,
+        manifest: ManifestFile,
+        columns: Sequence[str],
+        field_ids: Collection[int],
+        *,
+        may_keep_all: bool,
     ) -> pa.RecordBatch:
-        """As `read`, and the metrics of some columns of the table alone, which are kept without those of the others.
+        """As `read`, and the metrics of some columns of the table alone.
 
         Args:
             storage: Access to the manifest.
             manifest: Its record in the manifest list.
             columns: Columns that planning uses, but for `METRIC_COLUMNS`.
             field_ids: The columns of the table; see `skerry.iceberg.manifests.map_columns.metrics_of_field`.
+            may_keep_all: Whether there is room for the metrics of all columns.
 
         Raises:
             SkerryError: As `read`.
         """
-        metrics = [_Part(f"metrics-{number}", METRIC_COLUMNS, number) for number in sorted(field_ids)]
-        files = _FILES[manifest.content]
-        found = self._read(storage, manifest, self._key(storage, manifest), [files, *metrics])
+        parts = [_Part(f"metrics-{number}", METRIC_COLUMNS, number) for number in sorted(field_ids)]
+        files, key = _FILES[manifest.content], self._key(storage, manifest)
+        if parts and key is not None and any(self.find(f"{key}-{part.name}") is None for part in parts):
+            whole = self.find(f"{key}-{_METRICS.name}")
+            if whole is None and may_keep_all and self.find(f"{key}-{files.name}") is not None:
+                whole = self._read(storage, manifest, key, [_METRICS])
+            if whole is not None:
+                found = self._read(storage, manifest, key, [files]).select(list(columns))
+                return _side_by_side([found, *(part.of(whole) for part in parts)])
+        found = self._read(storage, manifest, key, [files, *parts])
         return found.select([name for name in found.schema.names if name in columns or name not in files.columns])
 
     def fits(self, manifests: Sequence[ManifestFile], columns: int) -> bool:
@@ -174,8 +189,7 @@ class ManifestCache(BatchCache):
                     name = f"{key}-{parts[number].name}"
                     batch = self.keep_decoded(name, batch, manifest.manifest_path, manifest.manifest_length)
                 found[number] = batch
-        arrays = {name: batch.column(name) for batch in found if batch is not None for name in batch.schema.names}
-        return pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
+        return _side_by_side([batch for batch in found if batch is not None])
 
     def _key(self, storage: Storage, manifest: ManifestFile) -> str | None:
         """A digest of everything that the decoded manifest depends on; None if it must not be cached."""
@@ -188,6 +202,12 @@ class ManifestCache(BatchCache):
         joined = () if storage.base is None else (storage.base,)
         shaped_by = (_VERSION, manifest.manifest_path, manifest.manifest_length, version, *inherited, *joined)
         return hashlib.sha256(repr(shaped_by).encode()).hexdigest()[:32]
+
+
+def _side_by_side(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """The columns of parts of the same manifest."""
+    arrays = {name: part.column(name) for part in parts for name in part.schema.names}
+    return pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
 
 
 @functools.cache

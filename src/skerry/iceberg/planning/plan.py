@@ -9,7 +9,7 @@ Spec: Iceberg spec, Scan Planning.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -163,7 +163,11 @@ class ScanPlanner:
             deletes = self._deletes(pool, chosen)
             pruner = FilePruner(self.schema, (), deletes.key_columns)
             columns = (*FILE_COLUMNS, *METRIC_COLUMNS)
-            found = [*waves(read_ahead(pool, self._reading(columns), chosen.data, _weight, _AHEAD_BYTES))]
+
+            def read(manifest: ManifestFile) -> ReadManifest:
+                return ReadManifest(manifest, self.read_files(manifest, columns))
+
+            found = [*waves(read_ahead(pool, read, chosen.data, _weight, _AHEAD_BYTES))]
         specs = [self.spec(wave[0].file.partition_spec_id) for wave in found]
         parts = [pruner.prune(wave, spec) for wave, spec in zip(found, specs, strict=True)]
         for part in parts:
@@ -268,23 +272,17 @@ class ScanPlanner:
     def _prune_files(self, pool: WorkPool, manifests: Sequence[ManifestFile], deletes: DeleteIndex) -> Iterator[Pruned]:
         """The files that remain; manifests are decoded in threads while earlier ones are pruned."""
         pruner = FilePruner(self.schema, self.conjuncts, deletes.key_columns)
-        columns = (*FILE_COLUMNS, *(METRIC_COLUMNS if pruner.needs_metrics else ()))
-        field_ids = None
-        if pruner.needs_metrics and not self.cache.fits(manifests, len(self.schema.fields)):
-            columns, field_ids = FILE_COLUMNS, pruner.metric_ids
-        for wave in waves(read_ahead(pool, self._reading(columns, field_ids), manifests, _weight, _AHEAD_BYTES)):
+        ids = pruner.metric_ids
+        fits = self.cache.fits(manifests, len(self.schema.fields))
+
+        def read(manifest: ManifestFile) -> ReadManifest:
+            entries = self.cache.read_metrics(self.storage, manifest, FILE_COLUMNS, ids, may_keep_all=fits)
+            return ReadManifest(manifest, entries)
+
+        for wave in waves(read_ahead(pool, read, manifests, _weight, _AHEAD_BYTES)):
             found = pruner.prune(wave, self.spec(wave[0].file.partition_spec_id))
             self.check_locations(found.batch.files.column("file_path"))
             yield found
-
-    def _reading(
-        self, columns: Sequence[str], field_ids: frozenset[int] | None = None
-    ) -> Callable[[ManifestFile], ReadManifest]:
-        """Reads manifests; besides the columns, the metrics of some columns of the table alone."""
-        if field_ids is None:
-            return lambda manifest: ReadManifest(manifest, self.read_files(manifest, columns))
-        read = self.cache.read_metrics
-        return lambda manifest: ReadManifest(manifest, read(self.storage, manifest, columns, field_ids))
 
     def _check_deletes(self, deletes: DeleteIndex, assignment: Assignment) -> None:
         """Refuse delete files that must not be read, if they are needed."""
