@@ -26,14 +26,14 @@ class Clustering:
     Args:
         key_reader: Reads the key columns of the order.
         curve: Field ids of the columns of a curve; empty for the layout's sort order.
-        is_hilbert: Whether it is a Hilbert curve instead of a Z-curve.
         range_bytes: Bytes of rows to sort in memory at a time.
+        is_hilbert: Whether it is a Hilbert curve instead of a Z-curve.
     """
 
     key_reader: RowReader = field(repr=False)
     curve: tuple[int, ...] = ()
-    is_hilbert: bool = False
     range_bytes: int = RANGE_BYTES
+    is_hilbert: bool = False
 
 
 def clustered(
