@@ -70,6 +70,23 @@ def test_upserts_too(tmp_path: Path) -> None:
     assert sorted(table.scan(["text"]).to_arrow()["text"].to_pylist()) == [f"11-{i}" for i in range(5)]
 
 
+def test_batches_of_streams_too(tmp_path: Path) -> None:
+    table = make(tmp_path / "t")
+    changes = make(tmp_path / "c", **{"changelog-producer": "lookup"})
+    for number in range(12):
+        rows = data(range(5), f"{number}-")
+        assert table.append(rows, stream="rows", batch=number).applied
+        before = changes.current_snapshot()
+        records = rows.append_column("op", pa.array(["c"] * 5))
+        assert changes.apply_changes(records, on=["id"], op="op", stream="changes", batch=number).applied
+        assert run_count(table) < 5
+        assert run_count(changes) < 5
+        if before is not None:  # the changelog is there at once: both images of each row
+            assert changes.changes(before.snapshot_id).to_arrow().num_rows == 10
+    for written in (table, changes):
+        assert sorted(written.scan(["text"]).to_arrow()["text"].to_pylist()) == [f"11-{i}" for i in range(5)]
+
+
 def test_only_what_was_written_to(tmp_path: Path) -> None:
     table = make(tmp_path / "t", **{"bucket": "8", "write-only": "true"})
     for number in range(7):

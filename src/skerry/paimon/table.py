@@ -296,7 +296,7 @@ class PaimonTable(IndexedPaimonTable):
         request = self._row_request(options, appends=True)
         if options.batch is not None:
             applied = commit_once(request, options.batch, lambda request: append(request, data))
-            self._show(request)
+            self._keep(request)
             newest = self.handle.keep(request).snapshot
             return of_batch(None if newest is None else described_snapshot(newest), applied=applied)
         state = append(request, data)
@@ -357,11 +357,7 @@ class PaimonTable(IndexedPaimonTable):
         request = self._row_request(options, appends=True)
         columns = RecordColumns(on, op, order_by, before)
         done = apply_changes(request, data, columns, batch=options.batch)
-        if options.batch is None:
-            self._keep(request)
-        else:
-            self._show(request)
-            self.handle.keep(request)
+        self._keep(request)
         return done
 
     def _keep(self, request: ChangeRequest) -> None:
@@ -373,15 +369,6 @@ class PaimonTable(IndexedPaimonTable):
             compact_due(request, request.target.newest)
             expire_due_partitions(request, request.target.newest, self.handle.partition_check)
         self.handle.keep(request)
-
-    def _show(self, request: ChangeRequest) -> None:
-        """Compact what readers would not see otherwise, and expire partitions, after a batch of a stream."""
-        from skerry.paimon.jobs.compact import compact_invisible
-        from skerry.paimon.jobs.expire_partitions import expire_due_partitions
-
-        compact_invisible(request)
-        if request.target.newest is not None:
-            expire_due_partitions(request, request.target.newest, self.handle.partition_check)
 
     def _row_request(self, options: WriteOptions, *, appends: bool = False) -> ChangeRequest:
         """A request to change rows; those that wait for buckets get them first, so that newer ones stay newer."""

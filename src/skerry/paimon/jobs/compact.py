@@ -188,7 +188,7 @@ def compact_invisible(request: ChangeRequest) -> None:
     """
     state = request.target.newest
     if state is not None and state.options.batch_reads_skip_level_0:
-        compact_due(request, request.target.load())  # a stream's batch is committed by another request
+        compact_due(request, state)
 
 
 def _is_due(options: CoreOptions, bucket_states: BucketStates, key: tuple[bytes, int]) -> bool:
