@@ -439,8 +439,8 @@ def test_a_database_that_must_not_be_changed(tmp_path):
 def test_databases_of_other_kinds_are_left_to_pyiceberg(monkeypatch):
     opened = []
     monkeypatch.setattr(PyIcebergCatalog, "__init__", lambda self, name, properties: opened.append(properties["uri"]))
-    for uri in ("mysql+pymysql://me@host/lake", "thrift://host:9083"):
-        open_catalog("c", {"uri": uri, **({"type": "sql"} if uri.startswith("mysql") else {})})
+    open_catalog("c", {"uri": "mysql+pymysql://me@host/lake", "type": "sql"})
+    open_catalog("c", {"uri": "thrift://host:9083", "hive.kerberos-authentication": "true"})
     assert opened == ["mysql+pymysql://me@host/lake", "thrift://host:9083"]
 
 

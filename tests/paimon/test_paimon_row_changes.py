@@ -199,11 +199,11 @@ def test_what_cannot_be_upserted(tmp_path: Path) -> None:
         make(tmp_path / "u").upsert(data(range(3), "a"))
 
 
-def test_rows_of_which_files_have_some_columns_are_not_rewritten(tmp_path: Path) -> None:
+def test_rows_of_which_files_have_some_columns_are_not_sorted(tmp_path: Path) -> None:
     table = make(tmp_path / "t", properties={"row-tracking.enabled": "true", "data-evolution.enabled": "true"})
     table.append(data(range(3), "a"))
-    with pytest.raises(UnsupportedError, match=r"data-evolution\.enabled=true: such tables are not compacted"):
-        table.compact(full=True)
+    with pytest.raises(UnsupportedError, match=r"data-evolution\.enabled=true: rows of such tables are not sorted"):
+        table.compact(full=True, sort_by=["id"])
 
 
 def test_engines_without_deletes(tmp_path: Path) -> None:

@@ -223,6 +223,7 @@ class MetadataScan(BoundedStream):
 
     def __init__(self, rows: pa.Table) -> None:
         self._rows = rows
+        self.schema = rows.schema
 
     def to_batches(self) -> pa.RecordBatchReader:
         """The rows as a stream."""
