@@ -31,6 +31,8 @@ _SMALL_FILE_BYTES: Final = 1 << 18
 """A file of no more is read whole, if it must be."""
 _LONG_TEXT_BYTES: Final = 64
 """Columns whose texts are longer on average are not sampled."""
+_LONG_ROW_BYTES: Final = _LONG_TEXT_BYTES + 8
+"""Bytes of such a text in memory, its offset included."""
 
 
 def file_limit(column_count: int, row_count: int) -> int:
@@ -57,6 +59,7 @@ class RowSampler:
         self._priorities = np.empty(0, np.uint32)
         self._positions = np.empty(0, np.int64)
         self._values: dict[int, list[pa.Array]] = {leaf.field_id: [] for leaf in self._columns}
+        self._bytes: dict[int, int] = {}
 
     def update(self, rows: pa.RecordBatch) -> None:
         """Add rows.
@@ -81,9 +84,18 @@ class RowSampler:
         indices = pa.array(chosen)
         for leaf in self._columns:
             if leaf.field_id in self._values:
-                self._values[leaf.field_id].append(_values_at(rows, leaf, indices))
+                self._add(leaf, _values_at(rows, leaf, indices))
         if len(self._priorities) > 2 * self._most:
             self._shrink(self._most)
+
+    def _add(self, leaf: Leaf, values: pa.Array) -> None:
+        """Keep values of a column, unless its texts take more than as many rows of the longest texts would."""
+        taken = self._bytes.get(leaf.field_id, 0) + values.nbytes
+        if _is_text(leaf.type) and taken > 2 * self._most * _LONG_ROW_BYTES:
+            del self._values[leaf.field_id]
+            return
+        self._bytes[leaf.field_id] = taken
+        self._values[leaf.field_id].append(values)
 
     def finish(self) -> RowSample:
         """The sample of all rows that came."""
@@ -107,6 +119,7 @@ class RowSampler:
             indices = pa.array(kept)
             for field_id, parts in self._values.items():
                 self._values[field_id] = [pa.concat_arrays(parts).take(indices)]
+                self._bytes[field_id] = self._values[field_id][0].nbytes
         for field_id, parts in list(self._values.items()):
             if _is_long(parts):
                 del self._values[field_id]
@@ -136,10 +149,14 @@ def _values_at(rows: pa.RecordBatch, leaf: Leaf, indices: pa.Array) -> pa.Array:
     return array if array.type == leaf.type else array.cast(leaf.type)
 
 
+def _is_text(type_: pa.DataType) -> bool:
+    return pa.types.is_string(type_) or pa.types.is_large_string(type_)
+
+
 def _is_long(parts: Sequence[pa.Array]) -> bool:
-    if not parts or not (pa.types.is_string(parts[0].type) or pa.types.is_large_string(parts[0].type)):
+    if not parts or not _is_text(parts[0].type):
         return False
-    return sum(part.nbytes for part in parts) > (_LONG_TEXT_BYTES + 8) * sum(map(len, parts))
+    return sum(part.nbytes for part in parts) > _LONG_ROW_BYTES * sum(map(len, parts))
 
 
 # Files that others have written --------------------------------------------------------------------------------------
