@@ -94,6 +94,15 @@ def _items() -> Names:
     return {"schema": schema, "rows": rows, "changes": rows.slice(0, 1)}
 
 
+def _traces() -> Names:
+    catalog = skerry.connect("warehouse/")
+    spans = pa.table({"trace_id": ["4bf92f35", "00f067aa"]})
+    options = {"row-tracking.enabled": "true", "data-evolution.enabled": "true"}
+    traces = catalog.create_table("ops.traces", spans.schema, format="paimon", properties=options)
+    traces.append(spans)
+    return {"catalog": catalog, "traces": traces, "spans": spans}
+
+
 def _flights(*, appends: int = 1, **options: Any) -> Names:
     catalog = skerry.connect("warehouse/")
     rows = some_flights()
@@ -268,7 +277,7 @@ MADE: dict[str, Callable[[], Names]] = {
     "inspect.md": _inspect,
     "joinable.md": _joinable,
     "maintenance.md": _maintenance,
-    "paimon.md": lambda: {"catalog": skerry.connect("warehouse/"), "yesterday": datetime(2100, 1, 1), **_items()},
+    "paimon.md": lambda: {"yesterday": datetime(2100, 1, 1), **_traces(), **_items()},
     "planner.md": _joinable,
     "sql.md": _joinable,
     "puffin.md": _puffin,

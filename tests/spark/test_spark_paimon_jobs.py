@@ -281,7 +281,7 @@ def test_reading_by_spark_and_through_arrow(spark, catalog):
     found = frame._jdf.queryExecution().optimizedPlan().stats()
     assert found.rowCount().get() == 300
     wanted = frame.where("p = 1")._jdf.queryExecution().optimizedPlan().stats()
-    assert wanted.rowCount().get() == 100  # a third, as distinct counts tell
+    assert wanted.rowCount().get() == pytest.approx(100, rel=0.05)  # a third; Spark counts buckets of a histogram
     table.append(data(range(290, 310), "new"))
     table.delete("k = 5")
     merged = skerry.spark.read(spark, table.refresh(), ["s", "k"], "k >= 2")

@@ -70,7 +70,7 @@ def plan_histogram(
     even = low + (high - low) * (np.arange(len(values)) + 0.5) / len(values)
     if high <= low or np.abs(values - even).max() * np.sqrt(len(values)) <= _EVEN * (high - low):
         return None
-    places = bucket_bounds(len(values))
+    places = bucket_bounds(len(values), 1)  # Spark counts buckets: more of them are no less certain, and finer
     bounds = values[places]
     bounds[0], bounds[-1] = low, high
     is_new = np.concatenate(([True], values[1:] != values[:-1]))

@@ -192,9 +192,9 @@ def _of_files(sampled: SampledRows, locations: Collection[str]) -> tuple[RowSamp
     return (None, 0) if sample is None else (sample.only_files(set(map(key_of, locations)).__contains__), 0)
 
 
-def bucket_bounds(count: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """int64[buckets + 1], where in so many ascending values the bounds of buckets are."""
-    buckets = max(1, min(_MOST_BUCKETS, count // _BUCKET_ROWS))
+def bucket_bounds(count: int, bucket_rows: int = _BUCKET_ROWS) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """int64[buckets + 1], where among ascending values the bounds of buckets are, each of at least some rows."""
+    buckets = max(1, min(_MOST_BUCKETS, count // bucket_rows))
     return np.linspace(0, max(count - 1, 0), buckets + 1).round().astype(np.int64)
 
 
