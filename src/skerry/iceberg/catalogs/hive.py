@@ -49,6 +49,7 @@ from skerry.iceberg.catalogs.hive_tables import (
     updated_hive_table,
 )
 from skerry.iceberg.catalogs.metadata_files import (
+    kept_storage,
     metadata_after,
     new_metadata_location,
     read_metadata,
@@ -361,9 +362,7 @@ class HiveCatalog(IcebergCatalog):
 
     def _storage(self) -> Storage:
         """Access to metadata files; connections are kept as long as the options are the same."""
-        files = Storage(self.properties)
-        if self._files is None or self._files.options != files.options:
-            self._files = files
+        self._files = kept_storage(self._files, self.properties)
         return self._files
 
     def close(self) -> None:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from skerry.errors import NotFoundError
 from skerry.iceberg.metadata.metadata_json import GZIP_SUFFIX, decode_metadata, encode_metadata
@@ -19,10 +19,28 @@ if TYPE_CHECKING:
     from skerry.iceberg.metadata.requirements import TableRequirement
     from skerry.iceberg.metadata.table_updates import TableUpdate
 
-__all__ = ["metadata_after", "metadata_name", "new_metadata_location", "read_metadata", "write_metadata"]
+__all__ = [
+    "kept_storage",
+    "metadata_after",
+    "metadata_name",
+    "new_metadata_location",
+    "read_metadata",
+    "write_metadata",
+]
 
 _SUFFIX: Final = ".metadata.json"
 _VERSION: Final = re.compile(r"(\d{1,18})-[0-9a-fA-F-]{36}(?:\.\w+)?\.metadata\.json(?:\.\w+)?")
+
+
+def kept_storage(known: Storage | None, properties: Mapping[str, Any]) -> Storage:
+    """Access to a catalog's metadata files; its connections are kept as long as the options are the same.
+
+    Args:
+        known: What was used last.
+        properties: The catalog's properties now.
+    """
+    files = Storage(properties)
+    return known if known is not None and known.options == files.options else files
 
 
 def read_metadata(storage: Storage, location: str) -> TableMetadata:

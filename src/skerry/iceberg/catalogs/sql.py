@@ -25,6 +25,7 @@ from skerry.iceberg.catalogs.base import (
     TableCommit,
 )
 from skerry.iceberg.catalogs.metadata_files import (
+    kept_storage,
     metadata_after,
     new_metadata_location,
     read_metadata,
@@ -287,9 +288,7 @@ class SqlCatalog(IcebergCatalog):
 
     def _storage(self) -> Storage:
         """Access to metadata files; connections are kept as long as the options are the same."""
-        files = Storage(self.properties)
-        if self._files is None or self._files.options != files.options:
-            self._files = files
+        self._files = kept_storage(self._files, self.properties)
         return self._files
 
     def close(self) -> None:
