@@ -16,8 +16,8 @@ from skerry.catalog.catalog import Catalog
 from skerry.catalog.iceberg_tables import IcebergTables
 from skerry.errors import AlreadyExistsError, CommitUnknownError, ConflictError, FormatError, NotFoundError, SchemaError
 from skerry.iceberg.catalogs import pyiceberg_catalogs
-from skerry.iceberg.catalogs.base import MetadataWrite
 from skerry.iceberg.catalogs.pyiceberg_catalogs import PyIcebergCatalog, as_pyiceberg
+from skerry.iceberg.catalogs.records import MetadataWrite
 from skerry.iceberg.metadata.requirements import AssertRefSnapshotId
 from skerry.iceberg.metadata.table_metadata import TableMetadata
 from skerry.iceberg.metadata.table_updates import SetPropertiesUpdate

@@ -23,7 +23,7 @@ from skerry.errors import (
     UnsupportedError,
 )
 from skerry.http import http_client, retries
-from skerry.iceberg.catalogs.base import MetadataWrite, NewIcebergTable
+from skerry.iceberg.catalogs.records import MetadataWrite, NewIcebergTable
 from skerry.iceberg.catalogs.rest import RestCatalog
 from skerry.iceberg.metadata.partition_spec import PartitionSpec
 from skerry.iceberg.metadata.schema import Schema

@@ -25,8 +25,8 @@ from skerry.errors import (
     UnsupportedError,
 )
 from skerry.http.http_client import HttpClient
-from skerry.iceberg.catalogs.base import MetadataWrite, NewIcebergTable
 from skerry.iceberg.catalogs.opening import open_catalog
+from skerry.iceberg.catalogs.records import MetadataWrite, NewIcebergTable
 from skerry.iceberg.catalogs.rest import RestCatalog
 from skerry.iceberg.catalogs.rest_authentication import OAuth2
 from skerry.iceberg.metadata.partition_spec import PartitionSpec

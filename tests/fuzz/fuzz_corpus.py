@@ -45,9 +45,9 @@ from skerry.encryption import KeyMetadata, decode_key_metadata, encode_gcm_strea
 from skerry.errors import FormatError, SkerryError
 from skerry.http.http_client import Answer, HttpClient
 from skerry.iceberg.catalogs import rest_server
-from skerry.iceberg.catalogs.base import MetadataWrite
 from skerry.iceberg.catalogs.hive import HiveCatalog
 from skerry.iceberg.catalogs.hive_tables import is_iceberg, new_hive_table
+from skerry.iceberg.catalogs.records import MetadataWrite
 from skerry.iceberg.catalogs.rest import RestCatalog
 from skerry.iceberg.catalogs.rest_authentication import OAuth2
 from skerry.iceberg.manifests.manifest_list import ManifestFile, decode_manifest_list, encode_manifest_list

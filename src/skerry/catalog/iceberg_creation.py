@@ -7,7 +7,7 @@ from typing import Final
 from skerry.catalog.names import check_choice
 from skerry.catalog.stores import FILE_FORMATS, NewTable
 from skerry.errors import SchemaError
-from skerry.iceberg.catalogs.base import NewIcebergTable
+from skerry.iceberg.catalogs.records import NewIcebergTable
 from skerry.iceberg.evolution.property_checks import check_properties
 from skerry.iceberg.metadata.arrow_schema import to_arrow_schema, to_iceberg_schema, with_identifier
 from skerry.iceberg.partitioning.partitions import partition_spec

@@ -25,7 +25,8 @@ from skerry.table.rows.schema import nearest
 if TYPE_CHECKING:
     from skerry.catalog.iceberg_tables import IcebergTables
     from skerry.catalog.view import View
-    from skerry.iceberg.catalogs.base import IcebergCatalog, NewView
+    from skerry.iceberg.catalogs.base import IcebergCatalog
+    from skerry.iceberg.catalogs.records import NewView
     from skerry.planner.explanation import QueryPlan
     from skerry.planner.ordering import JoinPlan
     from skerry.table.table import Table
@@ -248,7 +249,7 @@ class QueryableCatalog(Namespaces):
 
     def _new_view(self, name: str, queries: Mapping[str, str], properties: Mapping[str, str]) -> NewView:
         from skerry.catalog.queries.querying import view_schema
-        from skerry.iceberg.catalogs.base import NewView
+        from skerry.iceberg.catalogs.records import NewView
         from skerry.iceberg.metadata.arrow_schema import to_iceberg_schema
         from skerry.iceberg.metadata.view_metadata import SqlRepresentation, ViewVersion
 

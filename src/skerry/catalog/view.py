@@ -16,7 +16,7 @@ from skerry.errors import UnsupportedError
 from skerry.table.history import of_millis
 
 if TYPE_CHECKING:
-    from skerry.iceberg.catalogs.base import CatalogView
+    from skerry.iceberg.catalogs.records import CatalogView
     from skerry.iceberg.metadata.view_metadata import ViewVersion
 
 __all__ = ["DIALECT", "View", "ViewDefinition", "view_of"]

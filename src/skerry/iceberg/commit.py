@@ -23,8 +23,9 @@ from skerry.errors import (
     SkerryError,
     UnsupportedError,
 )
-from skerry.iceberg.catalogs.base import IcebergCatalog, Identifier, MetadataWrite
+from skerry.iceberg.catalogs.base import IcebergCatalog
 from skerry.iceberg.catalogs.loading import decrypting_state, load_state, read_back, table_of
+from skerry.iceberg.catalogs.records import Identifier, MetadataWrite
 from skerry.iceberg.manifest_changes import SnapshotManifests, write_manifests
 from skerry.iceberg.manifests.manifest_list import encode_manifest_list, manifest_codec
 from skerry.iceberg.manifests.summary import snapshot_summary, summary_of

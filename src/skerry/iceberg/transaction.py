@@ -17,9 +17,10 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from skerry.errors import CommitUnknownError, ConflictError, SkerryError, UnsupportedError
-from skerry.iceberg.catalogs.base import CatalogTable, IcebergCatalog, Identifier, MetadataWrite, TableCommit
+from skerry.iceberg.catalogs.base import IcebergCatalog
 from skerry.iceberg.catalogs.loading import load_state, read_back, state_of, table_of
 from skerry.iceberg.catalogs.metadata_files import metadata_after
+from skerry.iceberg.catalogs.records import CatalogTable, Identifier, MetadataWrite, TableCommit
 from skerry.iceberg.commit import IcebergTarget, StagedCommit
 from skerry.iceberg.handle import IcebergHandle
 from skerry.iceberg.metadata.requirements import TableRequirement

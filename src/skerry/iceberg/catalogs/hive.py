@@ -37,7 +37,7 @@ from skerry.errors import (
     StorageError,
     UnsupportedError,
 )
-from skerry.iceberg.catalogs.base import CatalogTable, IcebergCatalog, Identifier, MetadataWrite, NewIcebergTable
+from skerry.iceberg.catalogs.base import IcebergCatalog
 from skerry.iceberg.catalogs.hive_tables import (
     METADATA_LOCATION,
     check_against_metastore,
@@ -55,6 +55,7 @@ from skerry.iceberg.catalogs.metadata_files import (
     read_metadata,
     write_metadata,
 )
+from skerry.iceberg.catalogs.records import CatalogTable, Identifier, MetadataWrite, NewIcebergTable
 from skerry.iceberg.metadata.metadata_json import decode_metadata, inflate_metadata
 from skerry.storage import Storage, join, redact
 from skerry.table.owned_files import owned_files
@@ -196,9 +197,7 @@ class HiveCatalog(IcebergCatalog):
         """The folder of a new table: in that of its namespace."""
         folder = self.namespace_properties(identifier[:-1]).get("location") or self.properties.get("warehouse")
         if not folder:
-            raise SchemaError(
-                "the catalog has no warehouse, and the namespace no location: create the table with location="
-            )
+            raise self._without_warehouse()
         return join(str(folder).rstrip("/"), identifier[-1])
 
     def rename_table(self, identifier: Identifier, to: Identifier) -> None:

@@ -11,8 +11,8 @@ from typing import Final
 
 from skerry.databases.thrift_binary import Kind, Struct, integer, list_of, record, text, text_in, texts, texts_in
 from skerry.errors import FormatError, SchemaError, UnsupportedError
-from skerry.iceberg.catalogs.base import Identifier
 from skerry.iceberg.catalogs.hive_checksum import metadata_checksum, text_checksum
+from skerry.iceberg.catalogs.records import Identifier
 from skerry.iceberg.metadata.json_records import encode_json
 from skerry.iceberg.metadata.table_metadata import DATA_KEY_LENGTH, TABLE_KEY_ID, TableMetadata
 from skerry.iceberg.metadata.types import DecimalType, IcebergType, ListType, MapType, StructType

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from skerry.iceberg.catalogs.base import CatalogTable, IcebergCatalog, Identifier
+from skerry.iceberg.catalogs.base import IcebergCatalog
+from skerry.iceberg.catalogs.records import CatalogTable, Identifier
 from skerry.iceberg.metadata.state import TableState
 from skerry.iceberg.metadata.table_metadata import TABLE_KEY_ID
 from skerry.storage import Storage, allowed_locations

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from skerry.iceberg.catalogs.base import CatalogTable, Identifier, MetadataWrite
 from skerry.iceberg.catalogs.metadata_files import metadata_after, new_metadata_location
+from skerry.iceberg.catalogs.records import CatalogTable, Identifier, MetadataWrite
 from skerry.iceberg.catalogs.static import StaticCatalog
 from skerry.storage import READ_ONLY
 

@@ -38,7 +38,7 @@ from skerry.errors import (
     StorageError,
     UnsupportedError,
 )
-from skerry.iceberg.catalogs.base import CatalogTable, IcebergCatalog, Identifier, MetadataWrite, NewIcebergTable
+from skerry.iceberg.catalogs.base import IcebergCatalog
 from skerry.iceberg.catalogs.metadata_files import read_metadata
 from skerry.iceberg.catalogs.pyiceberg_files import FILE_IO, table_storage
 from skerry.iceberg.catalogs.pyiceberg_models import (
@@ -51,6 +51,7 @@ from skerry.iceberg.catalogs.pyiceberg_models import (
     py_sort_order,
     py_spec,
 )
+from skerry.iceberg.catalogs.records import CatalogTable, Identifier, MetadataWrite, NewIcebergTable
 from skerry.iceberg.metadata.requirements import TableRequirement
 from skerry.iceberg.metadata.table_updates import TableUpdate
 from skerry.storage import Storage, redact

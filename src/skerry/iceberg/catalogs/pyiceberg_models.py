@@ -28,8 +28,8 @@ from pyiceberg.table.sorting import SortOrder as PySortOrder
 from pyiceberg.typedef import IcebergBaseModel
 
 from skerry.errors import NotFoundError, UnsupportedError
-from skerry.iceberg.catalogs.base import Identifier, MetadataWrite, NewIcebergTable
 from skerry.iceberg.catalogs.metadata_files import metadata_after, new_metadata_location
+from skerry.iceberg.catalogs.records import Identifier, MetadataWrite, NewIcebergTable
 from skerry.iceberg.metadata.creation import new_table_metadata
 from skerry.iceberg.metadata.json_records import decode_json, encode_json, json_of
 from skerry.iceberg.metadata.metadata_json import decode_metadata, encode_metadata, parse_metadata

@@ -20,10 +20,10 @@ from skerry.errors import (
     UnsupportedError,
 )
 from skerry.iceberg.catalogs import rest_views
-from skerry.iceberg.catalogs.base import (
+from skerry.iceberg.catalogs.base import IcebergCatalog
+from skerry.iceberg.catalogs.records import (
     CatalogTable,
     CatalogView,
-    IcebergCatalog,
     Identifier,
     MetadataWrite,
     NewIcebergTable,

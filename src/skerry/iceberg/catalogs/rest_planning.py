@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from skerry.errors import NotFoundError, SkerryError, StorageError
 from skerry.http.http_client import seconds_of
-from skerry.iceberg.catalogs.base import Identifier
+from skerry.iceberg.catalogs.records import Identifier
 from skerry.iceberg.catalogs.rest_credentials import VendedCredentials, vended_options
 from skerry.iceberg.catalogs.rest_server import RestServer
 from skerry.iceberg.planning.scan_server import ServerPlan

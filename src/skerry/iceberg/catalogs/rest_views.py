@@ -16,7 +16,7 @@ from skerry.errors import (
     SkerryError,
     UnsupportedError,
 )
-from skerry.iceberg.catalogs.base import CatalogView, Identifier, NewView
+from skerry.iceberg.catalogs.records import CatalogView, Identifier, NewView
 from skerry.iceberg.catalogs.rest_server import RestServer
 from skerry.iceberg.metadata.json_records import json_of
 from skerry.iceberg.metadata.view_metadata import parse_view

@@ -12,24 +12,24 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from skerry.databases.sql_database import SqlDatabase
-from skerry.errors import AlreadyExistsError, CatalogLockedError, NotFoundError, SchemaError
+from skerry.errors import AlreadyExistsError, CatalogLockedError, NotFoundError
 from skerry.iceberg.catalogs import sql_views
-from skerry.iceberg.catalogs.base import (
-    CatalogTable,
-    CatalogView,
-    IcebergCatalog,
-    Identifier,
-    MetadataWrite,
-    NewIcebergTable,
-    NewView,
-    TableCommit,
-)
+from skerry.iceberg.catalogs.base import IcebergCatalog
 from skerry.iceberg.catalogs.metadata_files import (
     kept_storage,
     metadata_after,
     new_metadata_location,
     read_metadata,
     write_metadata,
+)
+from skerry.iceberg.catalogs.records import (
+    CatalogTable,
+    CatalogView,
+    Identifier,
+    MetadataWrite,
+    NewIcebergTable,
+    NewView,
+    TableCommit,
 )
 from skerry.iceberg.catalogs.sql_tables import NewLocation, SqlTables, open_tables
 from skerry.storage import Storage, join
@@ -281,9 +281,7 @@ class SqlCatalog(IcebergCatalog):
             return join(folder.rstrip("/"), name)
         warehouse = self.properties.get("warehouse")
         if not warehouse:
-            raise SchemaError(
-                "the catalog has no warehouse, and the namespace no location: create the table with location="
-            )
+            raise self._without_warehouse()
         return join(str(warehouse).rstrip("/"), namespace, name)
 
     def _storage(self) -> Storage:

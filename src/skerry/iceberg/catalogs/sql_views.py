@@ -6,8 +6,8 @@ Spec: Iceberg view spec.
 from __future__ import annotations
 
 from skerry.errors import ConflictError, NotFoundError
-from skerry.iceberg.catalogs.base import CatalogView, Identifier, NewView
 from skerry.iceberg.catalogs.metadata_files import metadata_name
+from skerry.iceberg.catalogs.records import CatalogView, Identifier, NewView
 from skerry.iceberg.catalogs.sql_tables import NewLocation, SqlTables
 from skerry.iceberg.metadata.view_metadata import ViewMetadata, decode_view, encode_view
 from skerry.storage import Storage, join

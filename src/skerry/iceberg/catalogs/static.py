@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from skerry.errors import NotFoundError, UnsupportedError
-from skerry.iceberg.catalogs.base import CatalogTable, IcebergCatalog, Identifier, MetadataWrite, NewIcebergTable
+from skerry.iceberg.catalogs.base import IcebergCatalog
 from skerry.iceberg.catalogs.metadata_files import read_metadata
+from skerry.iceberg.catalogs.records import CatalogTable, Identifier, MetadataWrite, NewIcebergTable
 from skerry.iceberg.metadata.newest_file import is_metadata_file, newest_metadata_file
 from skerry.storage import (
     BASE_LOCATION,
