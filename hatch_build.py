@@ -21,7 +21,9 @@ class KernelBitcode(BuildHookInterface):
             return
         self._folder = tempfile.TemporaryDirectory()
         program = "import sys; from skerry.kernels.building import build; build(sys.argv[1])"
-        environment = {**os.environ, "PYTHONPATH": str(Path(self.root) / "src")}
+        # The path of an isolated build comes first: it is how pip shows the build's requirements to processes.
+        path = [os.environ.get("PYTHONPATH"), str(Path(self.root) / "src")]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, path))}
         subprocess.run([sys.executable, "-c", program, self._folder.name], env=environment, check=True)
         build_data["force_include"][self._folder.name] = "skerry/kernels/bitcode"
 

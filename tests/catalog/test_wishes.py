@@ -339,6 +339,39 @@ def test_duckdb_finds_tables_and_scans_by_their_names(table):
     assert chosen.count() == 1
 
 
+def by_narwhals(table):
+    import narwhals
+
+    frame = narwhals.from_native(table.lazy()).filter(narwhals.col("n") > 95).select("n")
+    return frame.collect("pyarrow").to_native()
+
+
+def by_ibis(table):
+    import ibis
+
+    found = ibis.polars.connect({"t": table.lazy()}).table("t")
+    return found.filter(found.n > 95).select("n").to_pyarrow()
+
+
+@pytest.mark.parametrize("read", [by_narwhals, by_ibis])
+def test_libraries_over_polars_read_what_their_plan_needs(read, lazy_table, monkeypatch):
+    asked = []
+    scan = lazy_table.scan
+    monkeypatch.setattr(lazy_table, "scan", lambda *given, **named: asked.append(given) or scan(*given, **named))
+    assert read(lazy_table)["n"].to_pylist() == [96, 97, 98, 99]
+    assert asked == [(), (["n"], '"n" > ?')]  # the first one has the columns
+
+
+def test_libraries_take_tables_and_scans_as_arrow_streams(lazy_table):
+    import ibis
+    import narwhals
+
+    scan = lazy_table.scan(columns=["n"], where="n > 95")
+    assert narwhals.from_arrow(lazy_table, backend="polars").to_native().equals(lazy_table.to_polars(), null_equal=True)
+    assert narwhals.from_arrow(scan, backend="pyarrow").to_native().equals(scan.to_arrow())
+    assert ibis.memtable(scan).n.sum().to_pyarrow().as_py() == 96 + 97 + 98 + 99
+
+
 class Traced:
     """OpenTelemetry's API as far as it is used: the names of spans with what is around them."""
 

@@ -1,7 +1,7 @@
 """Builds the wheel and the source distribution, and tries both in fresh environments: `make release`.
 
 For each supported Python that is found, the wheel is installed as a user would, from the package index, with the
-versions of the lock; the newest one also gets what the source distribution makes.
+versions of the lock; the newest one also gets what the source distribution makes, by pip, as the README says.
 """
 
 from __future__ import annotations
@@ -45,12 +45,13 @@ def interpreter(version: str) -> str | None:
 def try_in_fresh_environment(python: str, package: Path, folder: Path) -> str:
     """What the trial prints in an environment that has the package and what it requires, and nothing else."""
     environment = folder / "env"
-    subprocess.run([UV, "venv", "--quiet", "--clear", "--python", python, environment], check=True)
+    with_pip = ["--seed"] if package.suffix == ".gz" else []
+    subprocess.run([UV, "venv", "--quiet", "--clear", *with_pip, "--python", python, environment], check=True)
     inside = environment / "bin/python"
     versions = folder / "versions.txt"
     versions.write_text(re.sub(r" \\\n|    --hash=\S+( \\)?\n", "\n", (ROOT / "requirements.lock").read_text()))
-    install = [UV, "pip", "install", "--quiet", "--python", inside, "--constraint", versions, f"{package}[web]"]
-    subprocess.run(install, check=True)
+    installer = [inside, "-m", "pip", "install"] if with_pip else [UV, "pip", "install", "--python", inside]
+    subprocess.run([*installer, "--quiet", "--constraint", versions, f"{package}[web]"], check=True)
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "SKERRY"))}
     clean |= {"SKERRY_CACHE_DIR": str(folder / "cache"), "PATH": f"{environment / 'bin'}:{os.environ['PATH']}"}
     done = subprocess.run([inside, TRIAL], cwd=folder, env=clean, capture_output=True, text=True, check=False)
