@@ -417,7 +417,7 @@ def test_an_append_hashes_the_rows_that_it_has(table, monkeypatch):
     (entry,) = known[file_key(file.location)]
     columns = table.schema
     wanted = tuple(building.WantedIndex(field_id(columns.field(name)), IndexKind.HASH) for name in ("trace", "user"))
-    again = building.build_index(building.IndexTask(table.storage, folder, file, wanted))
+    again = building.build_index(building.IndexTask(table.storage, folder, file, wanted, columns))
     assert decoded
     contents = [
         [amudai.read_table(f"{folder}/{FOLDER}/{part}")["bucket"].to_pylist() for part in each.parts]

@@ -12,8 +12,9 @@ from skerry.iceberg.operations.index import RegisteredIndexes, WithIndexes
 from skerry.iceberg.reading.scan import scan
 from skerry.table.commit import Operation
 from skerry.table.files.data_file import DataFile
-from skerry.table.indexes.building import IndexTask, WantedIndex, new_index_name
-from skerry.table.indexes.publishing import PARQUET, IndexedTable, build_indexes, wanted_indexes, write_piece
+from skerry.table.files.evolution import prune
+from skerry.table.indexes.building import INDEXED_FORMATS, IndexTask, WantedIndex, new_index_name
+from skerry.table.indexes.publishing import IndexedTable, build_indexes, wanted_indexes, write_piece
 from skerry.table.indexes.registry import IndexedFile, piece_names
 from skerry.table.owned_files import OwnedFiles, log_failures, owned_files
 from skerry.table.work.tasks import ThreadExecutor
@@ -87,8 +88,9 @@ def index_tasks(
     tasks = []
     for file in data_files:
         lacking = tuple(each for each in wanted if not is_covered(file, each))
-        if lacking and file.file_format == PARQUET:
-            tasks.append(IndexTask(state.storage, state.metadata.location, file, lacking, names))
+        if lacking and file.file_format in INDEXED_FORMATS:
+            columns = prune(state.schema, {each.field_id for each in lacking})
+            tasks.append(IndexTask(state.storage, state.metadata.location, file, lacking, columns, names))
     return tasks
 
 

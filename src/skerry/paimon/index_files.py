@@ -8,9 +8,10 @@ from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.planning.table_indexes import file_columns
 from skerry.paimon.reading.data_files import names_in_files
 from skerry.table.files.data_file import DataFile
-from skerry.table.indexes.building import IndexTask
+from skerry.table.files.evolution import prune
+from skerry.table.indexes.building import INDEXED_FORMATS, IndexTask
 from skerry.table.indexes.finding import TableIndexes
-from skerry.table.indexes.publishing import PARQUET, IndexedTable, wanted_indexes, write_piece
+from skerry.table.indexes.publishing import IndexedTable, wanted_indexes, write_piece
 from skerry.table.indexes.registry import IndexedFile, listed_pieces, new_listed_name
 from skerry.table.owned_files import OwnedFiles
 
@@ -41,9 +42,10 @@ def index_task(
         for each in wanted_indexes(state.arrow_schema, state.properties)
         if each.field_id in names and not (known is not None and known.covers(data_file, each, names))
     )
-    if not wanted or data_file.file_format != PARQUET:
+    if not wanted or data_file.file_format not in INDEXED_FORMATS:
         return None
-    return IndexTask(state.storage, state.location, data_file, wanted, names_in_files(then))
+    columns = prune(state.arrow_schema, {each.field_id for each in wanted})
+    return IndexTask(state.storage, state.location, data_file, wanted, columns, names_in_files(then))
 
 
 def register(table: IndexedTable, built: Sequence[IndexedFile], files: OwnedFiles) -> tuple[str, ...]:

@@ -106,8 +106,7 @@ class SearchableTable(MovableTable):
     def index(self, *, executor: Executor | None = None, progress: Progress = None) -> IndexSummary:
         """Build the indexes that data files lack, those of other writers too, and publish them at once.
 
-        Only Parquet files are indexed. An Iceberg table gets new metadata, a Paimon table no new snapshot, but for
-        `btree` indexes.
+        An Iceberg table gets new metadata, a Paimon table no new snapshot, but for `btree` indexes.
 
         Args:
             executor: Where to read the data files; threads of this process by default.

@@ -79,7 +79,7 @@ class FileEncoding:
             nothing.
         page_index: Whether Parquet files say where their pages are, because single rows of them are read: those that an
             index of the table names.
-        hashed: The columns with a hash index.
+        hashed: The columns with a hash index, if the file's index is made of their keys.
         key_bytes: How long the keys of files are that are encrypted; None if they are not.
     """
 
@@ -137,7 +137,7 @@ class FileEncoding:
             whole_number(properties, name, None),
             shredded_rows=_shredded_rows(properties),
             page_index=not deletes and any(name.startswith(INDEX_PREFIX) for name in properties),
-            hashed=() if deletes else _hashed(properties),
+            hashed=() if deletes or file_format != "parquet" else _hashed(properties),
             key_bytes=key_bytes,
         )
 

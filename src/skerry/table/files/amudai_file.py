@@ -12,6 +12,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from skerry.amudai import ShardFile
@@ -125,10 +126,20 @@ class _AmudaiFile:
             for batch in self.shard.iter_batches(
                 batch_rows, columns=self.columns, stripes=[part.index], use_threads=False
             ):
-                if self.names is None:
-                    yield batch
-                else:
-                    yield pa.RecordBatch.from_arrays(batch.columns, schema=with_ids(batch.schema, self.names))
+                yield self._identified(batch)
+
+    def take(self, _part: Part, rows: npt.NDArray[np.int64]) -> pa.RecordBatch:
+        """The rows of a part, from the blocks that hold them; `rows` are positions in the file, ascending."""
+        with reading(self.location, "amudai"):
+            found = self.shard.take(rows, columns=self.columns).combine_chunks()
+            arrays = [column.chunk(0) for column in found.columns]
+            return self._identified(pa.RecordBatch.from_arrays(arrays, schema=found.schema))
+
+    def _identified(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Rows with field ids."""
+        if self.names is None:
+            return batch
+        return pa.RecordBatch.from_arrays(batch.columns, schema=with_ids(batch.schema, self.names))
 
 
 def _has_id(field: pa.Field, number: int) -> bool:

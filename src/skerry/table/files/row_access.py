@@ -1,6 +1,6 @@
 """Single rows of open data files, with what was decoded for them kept in a bounded cache.
 
-Of Parquet files only the pages with wanted rows are read and decoded, of others whole parts.
+Of Parquet files only the pages with wanted rows are read and decoded, of shards the blocks, of others whole parts.
 
 Spec: Parquet spec, parquet.thrift, `OffsetIndex`, `ColumnIndex`.
 """
@@ -25,7 +25,7 @@ from skerry.parquet import (
     take_rows,
 )
 from skerry.table.files.parquet_file import ParquetFile
-from skerry.table.files.stored_file import Part, StoredFile, reading
+from skerry.table.files.stored_file import Part, StoredFile, TakesRows, reading
 from skerry.table.predicate import Column, FieldMetrics
 from skerry.table.work.read_ahead import SharedCache
 
@@ -90,6 +90,8 @@ def listed_rows(stored: StoredFile) -> Callable[[Part, _Rows], pa.RecordBatch] |
     Args:
         stored: The file.
     """
+    if isinstance(stored, TakesRows) and stored.columns:
+        return stored.take
     return _ListedRows(stored).take if isinstance(stored, ParquetFile) and stored.paged_columns else None
 
 

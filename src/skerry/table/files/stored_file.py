@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from skerry.errors import FormatError, SkerryError, UnsupportedError
 from skerry.table.predicate import Column, FieldMetrics
 
-__all__ = ["Part", "StoredFile", "check_row_count", "reading", "without_columns"]
+__all__ = ["Part", "StoredFile", "TakesRows", "check_row_count", "reading", "without_columns"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,23 @@ class StoredFile(Protocol):
         Yields:
             Batches in the order of the rows, in the types of the file, with field ids. Columns that the file lacks are
             missing; if it has none of them, batches have one column without id.
+        """
+
+
+@runtime_checkable
+class TakesRows(Protocol):
+    """A file of which single rows can be read without the others."""
+
+    @property
+    def columns(self) -> Sequence[str]:
+        """The requested columns that it has."""
+
+    def take(self, part: Part, rows: npt.NDArray[np.int64]) -> pa.RecordBatch:
+        """Read rows with the requested columns, as `StoredFile.batches` does, if there are any columns.
+
+        Args:
+            part: One of the file's parts.
+            rows: int64[n] Ascending positions in the file, all in the part.
         """
 
 

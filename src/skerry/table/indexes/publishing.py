@@ -20,7 +20,6 @@ from skerry.table.summaries import IndexSummary, TableIndex
 from skerry.table.work.tasks import Executor, JobProgress, ProgressCallback
 
 __all__ = [
-    "PARQUET",
     "IndexedTable",
     "WrittenPiece",
     "build_indexes",
@@ -31,8 +30,6 @@ __all__ = [
     "write_piece",
 ]
 
-PARQUET = "parquet"
-"""The format of data files that can be indexed."""
 _GROWTH = 2
 """A piece takes in earlier ones that are at most this many times as large: few are left, and none is written often."""
 
