@@ -263,6 +263,7 @@ def test_properties_without_sense(catalog, properties, message):
         ("gc.enabled", "no", "must be true or false"),
         ("write.wap.enabled", "1", "must be true or false"),
         ("skerry.read.files-outside-location", "yes", "must be true or false"),
+        ("skerry.compaction.background", "true", "is of Paimon tables, whose writers compact them"),
     ],
 )
 def test_a_value_that_no_commit_could_obey_is_refused_wherever_it_is_set(catalog, name, value, message):

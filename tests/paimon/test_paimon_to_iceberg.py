@@ -88,6 +88,7 @@ def test_rows_deletes_partitions_and_statistics_go_over(catalog, version, bitmap
             "deletion-vectors.enabled": "true",
             "deletion-vectors.bitmap64": bitmap64,
             "skerry.statistics.max-groups": "7",
+            "skerry.compaction.background": "true",
         },
     )
     table.append(rows(0))
@@ -117,6 +118,7 @@ def test_rows_deletes_partitions_and_statistics_go_over(catalog, version, bitmap
     assert {name: found[name] for name in hashed_alike} == {name: known[name] for name in hashed_alike}
     assert known["id"] == (369.0, "fresh")
     assert new.properties["skerry.statistics.max-groups"] == "7"
+    assert "skerry.compaction.background" not in new.properties
     assert new.scan(where="day is null").count() == before.filter(pa.compute.is_null(before["day"])).num_rows
     moment = "micros = timestamp '1969-12-31 23:59:07.123'"
     assert new.scan(where=moment).count() == table_rows(before, "micros", dt.datetime(1969, 12, 31, 23, 59, 7, 123000))

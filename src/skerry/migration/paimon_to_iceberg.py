@@ -53,6 +53,7 @@ from skerry.storage import is_within, join
 from skerry.table.files.data_file import DataFile
 from skerry.table.files.locations import OUTSIDE_PROPERTY
 from skerry.table.owned_files import OwnedFiles
+from skerry.table.properties import BACKGROUND_PROPERTY
 from skerry.table.rows.schema import leaves
 from skerry.table.rows.values import physical_value
 from skerry.table.statistics.file_groups import deletes_key
@@ -210,6 +211,7 @@ def _shapes(
 def _properties(state: PaimonState, files: Sequence[SplitFile]) -> dict[str, str]:
     options = state.schema.options
     found = {name: value for name, value in options.items() if name.startswith("skerry.")}
+    found.pop(BACKGROUND_PROPERTY, None)  # writers of Iceberg tables do not compact
     if state.options.file_format.value != "parquet":
         found["write.format.default"] = state.options.file_format.value
     if state.schema.comment:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from skerry.arguments import bound
 from skerry.errors import SchemaError
 
-__all__ = ["check_flag", "whole_number"]
+__all__ = ["BACKGROUND_PROPERTY", "check_flag", "whole_number"]
+
+BACKGROUND_PROPERTY: Final = "skerry.compaction.background"
+"""Table property of Paimon tables, whose writers compact them: whether a writer goes on meanwhile."""
 
 Default = TypeVar("Default", int, None)
 

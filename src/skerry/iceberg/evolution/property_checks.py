@@ -23,7 +23,7 @@ from skerry.iceberg.writing.layout import check_layout_properties
 from skerry.table.commit import RetryPolicy
 from skerry.table.files.locations import OUTSIDE_PROPERTY
 from skerry.table.indexes.definitions import INDEX_PREFIX, check_index_properties
-from skerry.table.properties import check_flag, whole_number
+from skerry.table.properties import BACKGROUND_PROPERTY, check_flag, whole_number
 from skerry.table.statistics.settings import check_statistics_properties
 
 __all__ = ["check_properties"]
@@ -57,7 +57,7 @@ def check_properties(
         why_not_encrypted: Why the table cannot be an encrypted one; None if it can.
 
     Raises:
-        SchemaError: A property has an invalid value; the message names it.
+        SchemaError: A property has an invalid value, or means nothing in Iceberg tables; the message names it.
         UnsupportedError: A table would become an encrypted one, or change its key; or it is encrypted, and what is
             asked for would not be.
     """
@@ -68,6 +68,11 @@ def check_properties(
     properties = {
         name: value for name, value in properties.items() if before.get(name) != value or name in _FILE_FORMATS
     }
+    if BACKGROUND_PROPERTY in properties:
+        raise SchemaError(
+            f"table property {BACKGROUND_PROPERTY} is of Paimon tables, whose writers compact them; Iceberg tables are "
+            "compacted by compact()"
+        )
     warn_of_unknown(name for name in properties if name not in before)
     check_statistics_properties(properties, schema)
     check_index_properties(properties, schema)

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skerry.bitmaps.position_sets import union
+from skerry.bitmaps.roaring import positions_from_roaring64
 from skerry.compression.zstd import decompress_zstd
 from skerry.errors import FormatError, UnsupportedError
 from skerry.paimon.values.types import AtomicType, TypeRoot
@@ -24,12 +25,15 @@ __all__ = [
     "BLOCK_TRAILER",
     "FOOTER",
     "FOOTER_BYTES",
+    "LENGTH",
     "MAGIC",
     "TYPE",
     "VERSION",
     "BTreeIndex",
+    "IndexedKeys",
     "KeyRange",
     "can_index",
+    "decode_index_meta",
     "is_text",
     "number_form",
 ]
@@ -45,7 +49,10 @@ BLOCK_TRAILER: Final = struct.Struct("<BI")
 """After a block: compression, checksum."""
 BLOCK_END: Final = struct.Struct("<IB")
 """The end of a block: bytes of an entry and 0, or number of entries and 1."""
+LENGTH: Final = struct.Struct("<i")
+"""Before a key in the index manifest."""
 _ALIGNED: Final = 0
+_CRC: Final = struct.Struct("<I")
 _NONE, _ZSTD = 0, 1
 _MOST_BYTES: Final = 64 << 20
 _MOST_BLOCKS: Final = 32
@@ -112,6 +119,68 @@ class KeyRange:
         return self.least is not None and self.least > key
 
 
+@dataclass(frozen=True, slots=True)
+class IndexedKeys:
+    """What the index manifest says about the keys of a file.
+
+    Args:
+        least: The least key, as conditions compare it; None if all rows are null.
+        greatest: The greatest key; None if all rows are null.
+        has_nulls: Whether some rows have no key.
+    """
+
+    least: Any
+    greatest: Any
+    has_nulls: bool
+
+    def may_hold(self, ranges: Sequence[KeyRange]) -> bool:
+        """Whether a key can be in one of some ranges."""
+        if self.least is None or self.greatest is None:
+            return False
+        return any(not (range_.is_below(self.least) or range_.is_above(self.greatest)) for range_ in ranges)
+
+
+def decode_index_meta(type_: AtomicType, data: bytes, location: str) -> IndexedKeys:
+    """Decode `_INDEX_META` of a file.
+
+    Args:
+        type_: The type of its keys, which `can_index`.
+        data: The bytes.
+        location: The file, for messages.
+
+    Raises:
+        FormatError: They are of another layout.
+
+    Spec: docs/formats/paimon.md § 12.8.
+    """
+
+    def wrong(what: str) -> FormatError:
+        return FormatError(f"the index manifest's description of the file {what}", location=location, rule=_RULE)
+
+    keys: list[bytes] = []
+    position = 0
+    for _ in range(2):
+        if position + LENGTH.size > len(data):
+            raise wrong(f"of {len(data)} bytes has no two keys")
+        length = LENGTH.unpack_from(data, position)[0]
+        position += LENGTH.size
+        if not 0 <= length <= len(data) - position:
+            raise wrong(f"of {len(data)} bytes has a key of {length} bytes at {position}")
+        keys.append(data[position : position + length])
+        position += length
+    if position == len(data):
+        raise wrong(f"of {len(data)} bytes ends after its keys")
+    has_nulls, *rest = data[position:]
+    missing = rest[1] if len(rest) > 1 else 0
+
+    def key(number: int) -> Any:
+        if missing >> number & 1 or (not keys[number] and not is_text(type_)):  # Java 1.4.2 does not mark missing keys
+            return None
+        return _decode_key(type_, keys[number], location)
+
+    return IndexedKeys(key(0), key(1), bool(has_nulls))
+
+
 @dataclass(frozen=True)
 class BTreeIndex:
     """A file of an index.
@@ -155,16 +224,46 @@ class BTreeIndex:
             raise self._wrong(f"has row {int(rows[-1])} of {limit}")
         return rows
 
+    def null_ids(self, limit: int) -> npt.NDArray[np.int64]:
+        """The rows without a key.
+
+        Args:
+            limit: Row ids are less.
+
+        Returns:
+            int64[n] Ascending row ids, counted from the first row of the index.
+
+        Raises:
+            FormatError: The file is corrupt.
+            UnsupportedError: Its version is unknown.
+        """
+        *_, offset, length, _, _ = self._footer()
+        if not length:
+            return np.zeros(0, np.int64)
+        stored = self._fetch(offset, length + _CRC.size)
+        data = stored[:length]
+        if zlib.crc32(data) != _CRC.unpack(stored[length:])[0]:
+            raise self._wrong("has a bitmap of nulls with a wrong checksum")
+        rows = positions_from_roaring64(data, max_positions=limit, location=self.location, offset=offset)
+        if len(rows) and rows[-1] >= limit:
+            raise self._wrong(f"has row {int(rows[-1])} of {limit}")
+        return rows
+
     # ---- blocks ----
 
-    def _reached(self, ranges: Sequence[KeyRange]) -> Iterator[tuple[int, int]]:
-        """The blocks that may have keys of some ranges: each is listed with its greatest key."""
-        data = self._fetch(self.size - FOOTER_BYTES, FOOTER_BYTES)
-        *_, offset, length, _, _, version, magic = FOOTER.unpack(data)
+    def _footer(self) -> tuple[int, ...]:
+        """The numbers at the end: offset, length and more of the Bloom filter, the index block, the nulls."""
+        found = FOOTER.unpack(self._fetch(self.size - FOOTER_BYTES, FOOTER_BYTES))
+        *_, version, magic = found
         if magic != MAGIC:
             raise self._wrong("is not a b-tree")
         if version != VERSION:
             raise UnsupportedError(f"version {version} of b-trees is not supported", location=self.location)
+        return found
+
+    def _reached(self, ranges: Sequence[KeyRange]) -> Iterator[tuple[int, int]]:
+        """The blocks that may have keys of some ranges: each is listed with its greatest key."""
+        *_, offset, length, _, _, _, _ = self._footer()
         before = None
         for key, value in self._entries(self._block(offset, length)):
             reader = _Reader(value, self.location)
@@ -206,21 +305,24 @@ class BTreeIndex:
             raise self._wrong(f"has a block of {len(block)} bytes with {number} entries")
         reader = _Reader(block[:end], self.location)
         while reader.position < end:
-            key = self._key(reader.bytes(reader.number()))
+            key = _decode_key(self.type, reader.bytes(reader.number()), self.location)
             yield key, reader.bytes(reader.number())
-
-    def _key(self, data: bytes) -> Any:
-        """A key as `skerry.paimon.file_index.keys.as_key` gives it."""
-        if is_text(self.type):
-            return data
-        form, has_nanos = number_form(self.type)
-        if len(data) < form.size or (len(data) > form.size and not has_nanos):
-            raise self._wrong(f"has a key of {len(data)} bytes, expected {form.size}")
-        number = form.unpack_from(data)[0]
-        return number * 1000 + _Reader(data[form.size :], self.location).number() // 1000 if has_nanos else number
 
     def _wrong(self, what: str) -> FormatError:
         return FormatError(f"the file {what}", location=self.location, rule=_RULE)
+
+
+def _decode_key(type_: AtomicType, data: bytes, location: str) -> Any:
+    """A key as `skerry.paimon.file_index.keys.as_key` gives it."""
+    if is_text(type_):
+        return data
+    form, has_nanos = number_form(type_)
+    if len(data) < form.size or (len(data) > form.size and not has_nanos):
+        raise FormatError(
+            f"the file has a key of {len(data)} bytes, expected {form.size}", location=location, rule=_RULE
+        )
+    number = form.unpack_from(data)[0]
+    return number * 1000 + _Reader(data[form.size :], location).number() // 1000 if has_nanos else number
 
 
 class _Reader:

@@ -19,7 +19,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skerry.bitmaps.roaring import roaring64_from_positions
-from skerry.paimon.file_index.btree import BLOCK_END, BLOCK_TRAILER, FOOTER, MAGIC, VERSION, is_text, number_form
+from skerry.paimon.file_index.btree import (
+    BLOCK_END,
+    BLOCK_TRAILER,
+    FOOTER,
+    LENGTH,
+    MAGIC,
+    VERSION,
+    is_text,
+    number_form,
+)
 from skerry.paimon.values.types import AtomicType
 
 __all__ = ["SortedRows", "encode_btree"]
@@ -27,7 +36,6 @@ __all__ = ["SortedRows", "encode_btree"]
 _Bytes: TypeAlias = npt.NDArray[np.uint8]
 _Longs: TypeAlias = npt.NDArray[np.int64]
 
-_LENGTH: Final = struct.Struct("<i")
 _NO_COMPRESSION: Final = 0
 _ALIGNED, _UNALIGNED = 0, 1
 _POSITION_BYTES: Final = 4
@@ -111,7 +119,7 @@ def encode_btree(type_: AtomicType, found: SortedRows, block_bytes: int) -> tupl
 
 def _meta(first: bytes | None, last: bytes | None, *, has_nulls: bool) -> bytes:
     missing = (first is None) | (last is None) << 1
-    texts = b"".join(_LENGTH.pack(len(key)) + key for key in (first or b"", last or b""))
+    texts = b"".join(LENGTH.pack(len(key)) + key for key in (first or b"", last or b""))
     return texts + bytes([has_nulls, VERSION, missing])
 
 

@@ -20,6 +20,7 @@ from skerry.paimon.metadata.option_values import (
     parse_levels,
 )
 from skerry.paimon.metadata.paths import MAIN_BRANCH, TablePaths
+from skerry.table.properties import BACKGROUND_PROPERTY
 
 __all__ = [
     "FALLBACK_BRANCH",
@@ -434,7 +435,7 @@ class CoreOptions(OptionTexts):
     @property
     def compacts_in_background(self) -> bool:
         """Whether writers go on while buckets with too many sorted runs are compacted; an option of ours."""
-        return self._bool("skerry.compaction.background", False)
+        return self._bool(BACKGROUND_PROPERTY, False)
 
     @property
     def compaction_trigger(self) -> int:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from skerry.bitmaps.position_sets import union
 from skerry.errors import UnsupportedError
-from skerry.paimon.file_index.btree import TYPE, BTreeIndex, KeyRange, can_index
+from skerry.paimon.file_index.btree import TYPE, BTreeIndex, KeyRange, can_index, decode_index_meta
 from skerry.paimon.file_index.keys import as_key
 from skerry.paimon.manifests.index_manifest import IndexManifestEntry, read_index_manifest
 from skerry.paimon.metadata.snapshot import Snapshot
@@ -21,7 +21,7 @@ from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.planning.vector_locations import index_locations
 from skerry.paimon.values.byte_spans import Longs
 from skerry.paimon.values.types import AtomicType
-from skerry.table.predicate import Comparison, In, Operator, Predicate
+from skerry.table.predicate import Comparison, In, IsNull, Operator, Predicate
 
 __all__ = ["CoveredRows", "RowIdPruner"]
 
@@ -59,10 +59,10 @@ class RowIdPruner:
         entries = self._entries()
         may, asked = np.full(len(first), True), False
         for conjunct in self.conjuncts if entries else ():
-            ranges = _key_ranges(conjunct)
-            if ranges is None:
+            wanted = _wanted_keys(conjunct)
+            if wanted is None:
                 continue
-            column, keys = ranges
+            column, keys = wanted
             own = [entry for entry in entries if entry.global_index and entry.global_index.index_field_id == column]
             type_ = self._type(column)
             if not own or type_ is None:
@@ -90,17 +90,13 @@ class RowIdPruner:
         (type_, *others) = types.values()
         return type_ if not others and isinstance(type_, AtomicType) and can_index(type_) else None
 
-    def _look_up(
-        self, entries: Sequence[IndexManifestEntry], type_: AtomicType, ranges: Sequence[KeyRange]
-    ) -> list[Longs] | None:
+    def _look_up(self, entries: Sequence[IndexManifestEntry], type_: AtomicType, wanted: _Wanted) -> list[Longs] | None:
         """The row ids that each file of an index finds; None if it cannot be used, or too much would be read."""
-        storage, keys = (
-            self.state.storage,
-            [
-                KeyRange(*(None if key is None else as_key(type_, key) for key in (range_.least, range_.greatest)))
-                for range_ in ranges
-            ],
-        )
+        storage = self.state.storage
+        keys = [
+            KeyRange(*(None if key is None else as_key(type_, key) for key in (range_.least, range_.greatest)))
+            for range_ in wanted.ranges
+        ]
         found = []
         for entry, location in zip(entries, index_locations(self.state, entries), strict=True):
             covered = entry.global_index
@@ -109,9 +105,14 @@ class RowIdPruner:
             def fetch(offset: int, length: int, location: str = location) -> bytes:
                 return storage.read_range(location, offset, length)
 
+            if covered.index_meta is not None:
+                stored = decode_index_meta(type_, covered.index_meta, location)
+                if not (stored.has_nulls if wanted.nulls else stored.may_hold(keys)):
+                    continue
             rows = covered.row_range_end - covered.row_range_start + 1
             try:
-                ids = BTreeIndex(fetch, entry.file_size, type_, location).row_ids(keys, rows)
+                index = BTreeIndex(fetch, entry.file_size, type_, location)
+                ids = index.null_ids(rows) if wanted.nulls else index.row_ids(keys, rows)
             except UnsupportedError:  # the rows are read without it
                 return None
             if ids is None:
@@ -120,20 +121,38 @@ class RowIdPruner:
         return found
 
 
-def _key_ranges(conjunct: Predicate) -> tuple[int, list[KeyRange]] | None:
-    """The column of a condition that keys can answer, and which keys satisfy it; None for others."""
-    if not isinstance(conjunct, Comparison | In) or len(conjunct.column.path) > 1 or conjunct.column.inside is not None:
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """The rows that satisfy a condition.
+
+    Args:
+        ranges: Those whose keys are in one of these ranges.
+        nulls: Those without key instead.
+    """
+
+    ranges: tuple[KeyRange, ...] = ()
+    nulls: bool = False
+
+
+def _wanted_keys(conjunct: Predicate) -> tuple[int, _Wanted] | None:
+    """The column of a condition that an index can answer, and which keys satisfy it; None for others."""
+    if not isinstance(conjunct, Comparison | In | IsNull):
+        return None
+    if len(conjunct.column.path) > 1 or conjunct.column.inside is not None:
         return None
     column = conjunct.column.field_id
+    if isinstance(conjunct, IsNull):
+        return None if conjunct.negated else (column, _Wanted(nulls=True))
     if isinstance(conjunct, In):
-        return None if conjunct.negated else (column, [KeyRange(value, value) for value in conjunct.values])
+        ranges = tuple(KeyRange(value, value) for value in conjunct.values)
+        return None if conjunct.negated else (column, _Wanted(ranges))
     match conjunct.operator:
         case Operator.EQ:
-            return column, [KeyRange(conjunct.value, conjunct.value)]
+            return column, _Wanted((KeyRange(conjunct.value, conjunct.value),))
         case Operator.LT | Operator.LE:
-            return column, [KeyRange(None, conjunct.value)]
+            return column, _Wanted((KeyRange(None, conjunct.value),))
         case Operator.GT | Operator.GE:
-            return column, [KeyRange(conjunct.value, None)]
+            return column, _Wanted((KeyRange(conjunct.value, None),))
     return None
 
 

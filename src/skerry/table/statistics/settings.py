@@ -8,7 +8,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from skerry.table.properties import check_flag
+from skerry.table.properties import BACKGROUND_PROPERTY, check_flag
 from skerry.table.rows.schema import nearest
 from skerry.table.statistics.column_statistics import SketchPolicy
 from skerry.table.statistics.group_sketches import group_sketch_bytes
@@ -22,7 +22,7 @@ COMPLETE_PROPERTY = "skerry.statistics.complete-sketches"
 
 
 _KNOWN: Final = (
-    "skerry.compaction.background",
+    BACKGROUND_PROPERTY,
     "skerry.read.files-outside-location",
     "skerry.statistics.catch-up",
     "skerry.statistics.columns",
