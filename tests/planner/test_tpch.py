@@ -51,7 +51,7 @@ def test_our_planner_estimates_joins(tpch: tuple[Path, Catalog]) -> None:
     ]
     assert len(errors) >= 40
     assert median(errors) <= 1.5
-    assert quantiles(errors, n=10)[-1] < 13  # tables are tiny here, and so are samples: 4 at scale 0.1
+    assert quantiles(errors, n=10)[-1] <= 8  # tables are tiny here, and so are samples: 4 at scale 0.1
 
 
 @pytest.mark.spark

@@ -2,16 +2,19 @@
 
 Columns that a query equates form a class. A value that occurs in all columns of a class yields as many rows as the
 product of its frequencies in the inputs, so a class leaves `|A ∩ B ∩ …| / (|A| · |B| · …)` of the product of rows, and
-the intersection is measured on the sketches. The estimate for a set of inputs does not depend on their order.
+the intersection is measured on the sketches. Conditions on different inputs are taken to be independent, and the rows
+of an input to be spread evenly over the values of a class, unless sampled rows that are joined say more. The estimate
+for a set of inputs does not depend on their order.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from skerry.planner.joined_samples import JoinedSamples
 from skerry.planner.relations import Estimate, Relation
 from skerry.table.statistics.joinable import hashed_kind
 from skerry.theta import ThetaSketch, intersection
@@ -55,6 +58,9 @@ class JoinGraph:
     def __post_init__(self) -> None:
         self.by_name = {relation.name: relation for relation in self.relations}
         self._pairs = self._composite_keys()
+        sampled = {relation.name: relation.sampled for relation in self.relations if relation.sampled is not None}
+        classes = [dict(joined.members) for joined in self.classes]
+        self._samples = JoinedSamples(sampled, classes, self._without_conditions)
 
     @classmethod
     def of(
@@ -68,10 +74,21 @@ class JoinGraph:
 
     def size(self, names: frozenset[str]) -> Estimate:
         """Rows of some of the inputs joined with each other."""
+        rows = self._product(names, {name: self.by_name[name].filtered for name in names})
+        for needed, share_left in self.residual:
+            if needed <= names and len(needed) > 1:
+                rows = rows.times(share_left, 0.0, 1.0)
+        found = rows.rows * self._samples.factor(names)
+        return Estimate(found, min(rows.lower, found), max(rows.upper, found))
+
+    def _without_conditions(self, names: frozenset[str]) -> float:
+        return self._product(names, {name: self.by_name[name].rows for name in names}).rows
+
+    def _product(self, names: frozenset[str], inputs: Mapping[str, Estimate]) -> Estimate:
+        """The rows that some of the inputs have together if nothing goes together with anything else."""
         rows = Estimate.exactly(1.0)
         for name in sorted(names):
-            filtered = self.by_name[name].filtered
-            rows = rows.times(filtered.rows, filtered.lower, filtered.upper)
+            rows = rows.times(inputs[name].rows, inputs[name].lower, inputs[name].upper)
         for number, joined in enumerate(self.classes):
             present = frozenset(name for name, _ in joined.members if name in names)
             if len(present) > 1:
@@ -80,10 +97,7 @@ class JoinGraph:
         for pair, factor in self._pairs.items():
             if pair <= names:
                 rows = rows.times(factor, 1.0, factor)
-        for needed, share_left in self.residual:
-            if needed <= names and len(needed) > 1:
-                rows = rows.times(share_left, 0.0, 1.0)
-        return Estimate(rows.rows, min(rows.lower, rows.rows), max(rows.upper, rows.rows))
+        return rows
 
     def conditions(self, left: frozenset[str], right: frozenset[str]) -> list[tuple[tuple[str, str], tuple[str, str]]]:
         """The equalities that join two sets of inputs: one for every class that has columns on both sides."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from skerry.planner.joined_samples import SampledInput
 from skerry.table.statistics.column_statistics import ColumnStatistics
 
 __all__ = ["EXACTLY_ONE", "Estimate", "Relation", "row_bytes"]
@@ -69,6 +70,7 @@ class Relation:
         where: These conditions.
         row_bytes: Approximate memory of a row of the needed columns.
         assumptions: What had to be assumed about it.
+        sampled: Its sampled rows, if it is a table that has some.
     """
 
     name: str
@@ -80,6 +82,7 @@ class Relation:
     where: tuple[str, ...] = ()
     row_bytes: float = float(_TEXT_BYTES)
     assumptions: tuple[str, ...] = ()
+    sampled: SampledInput | None = None
 
     def fresh(self, column: str) -> ColumnStatistics | None:
         """The statistics of a column if its distinct count may be used."""

@@ -1,9 +1,9 @@
 """Selectivity: the share of rows that a condition leaves, by bounds, null and distinct counts, and sketches.
 
-Values are assumed to be spread evenly between a column's bounds and to be equally frequent, and conditions on different
-columns to be independent. Ranges of one column are intersected first. Whether a value occurs at all is looked up in the
-sketch, if its hash is below the threshold. Where the table has sampled rows, and enough of them match, none of this is
-assumed: the condition is tested on them.
+Values are assumed to be spread evenly between a column's bounds and to be equally frequent; of conditions on different
+columns the more selective ones count more. Ranges of one column are intersected first. Whether a value occurs at all is
+looked up in the sketch, if its hash is below the threshold. Where the table has sampled rows, and enough of them match,
+none of this is assumed: the conditions are tested on them.
 """
 
 from __future__ import annotations
@@ -31,11 +31,13 @@ from skerry.table.predicate import (
     Or,
     Predicate,
     StartsWith,
+    columns_of,
+    conjunction,
     conjuncts_of,
 )
 from skerry.table.rows.values import encode_value, physical_value
 from skerry.table.statistics.column_statistics import ColumnStatistics
-from skerry.table.statistics.histogram import SampledRows, Share
+from skerry.table.statistics.histogram import SampledRows
 from skerry.theta.hashing import hash_bytes
 
 __all__ = ["ASSUMED_EQUALITY", "ASSUMED_RANGE", "selectivity", "share_of_rows"]
@@ -84,8 +86,17 @@ def share_of_rows(
         return selectivity(predicate, columns, row_count, assumptions)
     if not sampled.freshness.is_fresh:
         assumptions.append(f"sampled rows are like the others ({sampled.freshness.reason})")
-    shares = [_share_of_rows(part, columns, row_count, sampled, assumptions) for part in conjuncts_of(predicate)]
-    return _within(sampled.share_of(predicate), math.prod(shares)) if len(shares) > 1 else shares[0]
+    shares = [_share_of_rows(part, columns, row_count, sampled, assumptions) for part in _by_column(predicate)]
+    found = sampled.share_of(predicate) if len(shares) > 1 else None
+    return damped(shares) if found is None else found.updated(damped(shares))
+
+
+def _by_column(predicate: Predicate) -> list[Predicate]:
+    """The conditions, those on the same columns together."""
+    groups: dict[frozenset[Column], list[Predicate]] = {}
+    for part in conjuncts_of(predicate):
+        groups.setdefault(frozenset(columns_of(part)), []).append(part)
+    return [conjunction(parts) for parts in groups.values()]
 
 
 def _share_of_rows(
@@ -95,19 +106,21 @@ def _share_of_rows(
     sampled: SampledRows,
     assumptions: list[str],
 ) -> float:
-    """The share of a single condition."""
+    """The share of conditions on the same columns."""
     found = sampled.share_of(predicate)
-    known = found is not None and found.is_known
-    return _within(found, 0.0 if known else selectivity(predicate, columns, row_count, assumptions))
-
-
-def _within(found: Share | None, share: float) -> float:
-    """What sampled rows say, if enough match; another estimate if they allow it, as it knows more of rare values."""
-    if found is None:
-        return share
-    if found.is_known:
+    if found is not None and found.is_known:
         return found.share
-    return share if found.lower <= share <= found.upper else found.guess
+    share = selectivity(predicate, columns, row_count, assumptions)
+    return share if found is None else found.within(share)
+
+
+def damped(shares: Iterable[float]) -> float:
+    """The share that several conditions leave together, about which nothing but their own shares is known.
+
+    Conditions of one query are rarely independent: the most selective one counts whole, of the next the square root, of
+    the one after that the fourth root, and so on ("exponential back-off").
+    """
+    return math.prod(share ** (0.5**place) for place, share in enumerate(sorted(shares)))
 
 
 class _Selectivity:
@@ -146,18 +159,18 @@ class _Selectivity:
                 return self._all((predicate,))
 
     def _all(self, conjuncts: Iterable[Predicate]) -> float:
-        """Multiply independent conditions; ranges of one column are intersected first."""
+        """Conditions on different columns, damped; ranges of one column are intersected first."""
         ranges: dict[Column, _Range] = {}
-        share = 1.0
+        shares: list[float] = []
         for conjunct in conjuncts:
             interval = self._interval(conjunct)
             if interval is None:
-                share *= self._guess(conjunct) if _is_range(conjunct) else self.of(conjunct)
+                shares.append(self._guess(conjunct) if _is_range(conjunct) else self.of(conjunct))
                 continue
             column, low, high = interval
             known = ranges.setdefault(column, _Range())
             known.low, known.high = max(known.low, low), min(known.high, high)
-        return share * math.prod(self._between(column, known) for column, known in ranges.items())
+        return damped([*shares, *(self._between(column, known) for column, known in ranges.items())])
 
     def _interval(self, predicate: Predicate) -> tuple[Column, float, float] | None:
         """The range that a condition selects on a column's scale, if it is one."""

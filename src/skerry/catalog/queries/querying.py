@@ -19,6 +19,7 @@ from skerry.catalog.queries.metadata_tables import MetadataTable, PastTable, Que
 from skerry.catalog.view import DIALECT, View, ViewDefinition
 from skerry.errors import MissingDependencyError, NotFoundError, SchemaError, SkerryError, UnsupportedError
 from skerry.planner.explanation import QueryPlan, SelectPlan
+from skerry.planner.joined_samples import SampledInput
 from skerry.planner.joins import JoinGraph
 from skerry.planner.ordering import JoinPlan, plan_joins
 from skerry.planner.query import Block, Query, Source, parse_query
@@ -134,13 +135,16 @@ class QueryPlanning:
         columns = self._statistics[use.table]
         assumptions: list[str] = []
         rows = filtered = _rows_of(table, None)
+        predicate, share = None, 1.0
         if source.filters:
             where = _all_of(source.filters)
             possible = _rows_of(table, where)
             by_id = {column.field_id: column for column in columns.values()}
-            share = share_of_rows(parse(where, table.schema), by_id, rows.rows, assumptions)
-            likely = min(max(rows.rows * share, possible.lower), possible.upper)
-            filtered = replace(possible, rows=likely)
+            predicate = parse(where, table.schema)
+            likely = rows.rows * share_of_rows(predicate, by_id, rows.rows, assumptions)
+            filtered = replace(possible, rows=min(max(likely, possible.lower), possible.upper))
+            share = filtered.rows / rows.rows if rows.rows else 1.0
+        sampled = next((column.sampled for column in columns.values() if column.sampled is not None), None)
         filtered = _with_guesses(filtered, source.opaque, assumptions)
         types = {found.name: found.type for found in leaves(table.schema)}
         needed = {name: types[name] for name in use.columns if name in types}
@@ -154,6 +158,7 @@ class QueryPlanning:
             (*source.filters, *source.opaque),
             row_bytes(needed),
             tuple(f"{source.name}: {text}" for text in assumptions),
+            None if sampled is None else SampledInput(sampled, predicate, share, rows.rows, use.table),
         )
 
     # ---- selects ----

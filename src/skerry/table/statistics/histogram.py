@@ -22,7 +22,7 @@ from skerry.table.statistics.row_sample import ALL_ROWS, RowSample
 if TYPE_CHECKING:
     from skerry.table.predicate import Predicate
 
-__all__ = ["Histogram", "SampledRows", "Share"]
+__all__ = ["Histogram", "SampledRows", "Share", "share_within"]
 
 _MOST_BUCKETS: Final = 254
 _BUCKET_ROWS: Final = 16
@@ -60,6 +60,8 @@ class Share:
         upper: An upper bound.
         is_known: Whether enough rows match, and enough do not, to take the share as it is.
         guess: The likeliest share where too few rows match or do not: not 0 because none was seen, and not 1.
+        found: Sampled rows that match.
+        count: All sampled rows.
     """
 
     share: float
@@ -67,6 +69,24 @@ class Share:
     upper: float
     is_known: bool
     guess: float
+    found: float
+    count: float
+
+    def within(self, expected: float) -> float:
+        """The share if enough rows match; another estimate within the bounds, as it knows more of rare values."""
+        if self.is_known:
+            return self.share
+        return expected if self.lower <= expected <= self.upper else self.guess
+
+    def updated(self, expected: float) -> float:
+        """The share if enough rows match; otherwise a doubtful estimate, corrected by the rows as far as they go.
+
+        What is expected counts as one more matching row in 1 / `expected`: few rows correct it, unless it says that
+        matching rows are too rare to be sampled.
+        """
+        if self.is_known or not self.lower <= expected <= self.upper:
+            return self.within(expected)
+        return (self.found + 1) / (self.count + 1 / expected) if expected else 0.0
 
 
 class SampledRows:
@@ -129,25 +149,21 @@ class SampledRows:
         reason = f"{files} not sampled, or lost rows since; run analyze(full=True) or compact"
         return Freshness(FreshnessState.STALE, reason)
 
+    def mask_of(self, predicate: Predicate) -> pa.BooleanArray | None:
+        """Which rows satisfy a condition; None if there are no rows, or they lack a column of it."""
+        return _mask_of(predicate, self.rows) if self.rows else None
+
     def share_of(self, predicate: Predicate) -> Share | None:
         """The share of rows that a condition leaves; None if the sample does not know its columns."""
-        rows = self.rows
-        if not rows:
-            return None
-        mask = _mask_of(predicate, rows)
+        mask = self.mask_of(predicate)
         if mask is None:
             return None
-        found, count = pc.sum(mask).as_py() or 0, rows.num_rows
+        found, count = pc.sum(mask).as_py() or 0, len(mask)
         assert self.sample is not None
         if self.sample.theta == ALL_ROWS and self.freshness.is_fresh:
-            return Share(found / count, found / count, found / count, is_known=True, guess=found / count)
-        # Wilson's interval holds for shares near 0 and 1, too
-        share, z = found / count, float(_DEVIATIONS)
-        middle = (share + z * z / (2 * count)) / (1 + z * z / count)
-        width = z * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count)) / (1 + z * z / count)
-        is_known = min(found, count - found) >= 2 * _BUCKET_ROWS
-        guess = (found + 0.5) / (count + 1)
-        return Share(share, max(0.0, middle - width), min(1.0, middle + width), is_known, guess)
+            share = found / count
+            return Share(share, share, share, is_known=True, guess=share, found=found, count=count)
+        return _share(found, count)
 
     def histogram(self, field_id: int, least: Any = None, greatest: Any = None) -> Histogram | None:
         """The histogram of a column; None if its values are not sampled, or have no order that buckets could follow.
@@ -175,6 +191,27 @@ class SampledRows:
             bounds[-1] = greatest
         present = len(values) / len(column)
         return Histogram(tuple(bounds), present / (len(bounds) - 1), 1 - present, len(column), self.freshness)
+
+
+def share_within(found: float, count: float, expected: float) -> float:
+    """What some of a number of random rows say of all, if they are enough; another estimate if they allow it.
+
+    Args:
+        found: Rows that satisfy a condition.
+        count: All rows, at least one.
+        expected: The share of rows by other means, which know more of what is rare.
+    """
+    return _share(found, count).within(expected)
+
+
+def _share(found: float, count: float) -> Share:
+    # Wilson's interval holds for shares near 0 and 1, too
+    share, z = found / count, float(_DEVIATIONS)
+    middle = (share + z * z / (2 * count)) / (1 + z * z / count)
+    width = z * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count)) / (1 + z * z / count)
+    is_known = min(found, count - found) >= 2 * _BUCKET_ROWS
+    guess = (found + 0.5) / (count + 1)
+    return Share(share, max(0.0, middle - width), min(1.0, middle + width), is_known, guess, found, count)
 
 
 def _mask_of(predicate: Predicate, rows: pa.RecordBatch) -> pa.BooleanArray | None:
