@@ -143,6 +143,15 @@ def test_deletes_of_one_file_name_it():
     assert [delete.location for delete in (*first.deletes, *second.deletes)] == ["named", "bounded"]
 
 
+def test_paths_in_deletes_decide_if_their_bounds_contradict_the_name():
+    """In copies by Iceberg Java's `rewrite_table_path`, the name is that of the original's file."""
+    data = [entry(data_file(path), 1) for path in ("a", "b")]
+    moved = positions("p", between=("b", "b"), reference="old/b")
+    first, second = plan(data, [moved])
+    assert not first.deletes
+    assert [(delete.location, delete.referenced_data_file) for delete in second.deletes] == [("p", None)]
+
+
 def test_a_vector_supersedes_position_deletes_but_not_equality_deletes():
     data = [entry(data_file(path), 1) for path in ("a", "b")]
     deletes = [positions("p", 2), positions("pa", 2, reference="a"), vector("v", "a", 2), keys("k", 2)]
@@ -330,7 +339,8 @@ def applies(data, delete, deletes):
     if any(other.is_deletion_vector and applies(data, other, deletes) for other in deletes):
         return False
     low, high = (bounds.get(2147483546) for bounds in (gone.lower_bounds, gone.upper_bounds))
-    reference = delete.referenced_data_file or (low.decode() if low is not None and low == high else None)
+    named, bounded = delete.referenced_data_file, low.decode() if low is not None and low == high else None
+    reference = None if named and bounded and named != bounded else named or bounded
     if reference is not None:
         return reference == file.location
     return same_partition and (low is None or low <= file.location.encode() <= high)

@@ -21,9 +21,10 @@ import pyarrow.compute as pc
 
 from skerry.errors import ConflictError
 from skerry.iceberg.manifests.cache import shared_cache
-from skerry.iceberg.manifests.manifest import EntryStatus, ManifestEntry, encode_manifest
+from skerry.iceberg.manifests.manifest import EntryStatus, FileContent, ManifestEntry, encode_manifest
 from skerry.iceberg.manifests.manifest_list import ManifestContent, ManifestFile, manifest_codec
 from skerry.iceberg.manifests.reader import Manifest, decode_manifest, physical_column, read_manifest
+from skerry.iceberg.manifests.references import REFERENCE_COLUMNS, referenced_files
 from skerry.iceberg.manifests.rewriting import encode_entries, joined_entries
 from skerry.iceberg.manifests.snapshot_manifests import read_manifests
 from skerry.iceberg.metadata.partition_spec import PartitionSpec
@@ -213,7 +214,7 @@ class _Removal:
             return list(manifests)
         paths = pa.array(sorted({location for location, _ in self._deletes}), pa.string())
         data = pa.array(sorted(self._data), pa.string())
-        columns = ("status", "file_path", "content_offset", "referenced_data_file")
+        columns = ("status", "content", "file_path", "content_offset", *REFERENCE_COLUMNS)
         found: set[tuple[str, int | None]] = set()
 
         def find(manifest: ManifestFile) -> list[int]:
@@ -226,7 +227,9 @@ class _Removal:
                 if (path[row].as_py(), offset[row].as_py()) in self._deletes
             ]
             found.update((path[row].as_py(), offset[row].as_py()) for row in named)
-            dangling = _rows(entries, pc.is_in(entries.column("referenced_data_file"), data))
+            references = referenced_files(entries, np.asarray(offset.is_valid()))
+            is_positions = pc.equal(entries.column("content"), int(FileContent.POSITION_DELETES))
+            dangling = _rows(entries, pc.and_(is_positions, pc.is_in(references, data.cast("binary"))))
             return sorted({*named, *dangling})
 
         result = self._without(manifests, find)

@@ -22,6 +22,7 @@ from skerry.avro import write_container
 from skerry.errors import FormatError
 from skerry.iceberg.manifests.avro_schemas import BLOCK_SIZE_BYTES, manifest_schema, partition_names
 from skerry.iceberg.manifests.manifest_list import FieldSummary, ManifestContent, ManifestFile
+from skerry.iceberg.manifests.references import referenced_file
 from skerry.iceberg.manifests.summaries import summarize_partitions
 from skerry.iceberg.metadata.json_records import encode_json
 from skerry.iceberg.metadata.partition_spec import PartitionSpec
@@ -267,7 +268,7 @@ def _to_record(entry: ManifestEntry, names: Sequence[str], version: int) -> dict
         data_file |= {
             "content": int(entry.content),
             "equality_ids": list(entry.equality_ids) or None,
-            "referenced_data_file": entry.referenced_data_file,
+            "referenced_data_file": _named_data_file(entry),
         }
     if version >= 3:
         data_file |= {
@@ -276,6 +277,18 @@ def _to_record(entry: ManifestEntry, names: Sequence[str], version: int) -> dict
             "content_size_in_bytes": entry.content_size_bytes,
         }
     return record | {"data_file": data_file}
+
+
+def _named_data_file(entry: ManifestEntry) -> str | None:
+    """The data file of deletes, unless the bounds of their paths say it as well.
+
+    Iceberg Java does not write it either then, and its `rewrite_table_path` (1.12) renames bounds and rows but not this
+    field: in the copy, deletes would be of no file, and the rows would be there again.
+    """
+    name, file = entry.referenced_data_file, entry.data_file
+    if name is None or entry.is_deletion_vector:
+        return name
+    return None if referenced_file(None, file.lower_bounds, file.upper_bounds) == name else name
 
 
 def _pairs(values: dict[int, Any]) -> list[dict[str, Any]] | None:

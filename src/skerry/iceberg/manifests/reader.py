@@ -30,6 +30,7 @@ from skerry.iceberg.manifests.avro_schemas import (
 from skerry.iceberg.manifests.file_batch import conform_partition
 from skerry.iceberg.manifests.manifest import EntryStatus, FileContent, ManifestEntry
 from skerry.iceberg.manifests.manifest_list import ManifestContent, ManifestFile
+from skerry.iceberg.manifests.references import referenced_file
 from skerry.iceberg.metadata.json_object import JsonObject
 from skerry.iceberg.metadata.partition_spec import PartitionSpec, partition_fields
 from skerry.iceberg.metadata.schema import Schema
@@ -143,6 +144,9 @@ class Manifest:
             split_offsets=tuple(row["split_offsets"] or ()),
             sort_order_id=row["sort_order_id"],
         )
+        referenced = row["referenced_data_file"]
+        if row["content"] == FileContent.POSITION_DELETES and data_file.file_format != "puffin":
+            referenced = referenced_file(referenced, data_file.lower_bounds, data_file.upper_bounds)
         return ManifestEntry(
             status=EntryStatus(row["status"]),
             data_file=data_file,
@@ -153,7 +157,7 @@ class Manifest:
             equality_ids=tuple(row["equality_ids"] or ()),
             key_metadata=row["key_metadata"],
             first_row_id=row["first_row_id"],
-            referenced_data_file=row["referenced_data_file"],
+            referenced_data_file=referenced,
             content_offset=row["content_offset"],
             content_size_bytes=row["content_size_in_bytes"],
         )

@@ -26,6 +26,7 @@ from skerry.iceberg.manifests.manifest import EntryStatus, FileContent, Manifest
 from skerry.iceberg.manifests.manifest_list import ManifestContent, ManifestFile
 from skerry.iceberg.manifests.map_columns import METRIC_COLUMNS
 from skerry.iceberg.manifests.reader import partition_tuples, read_manifest
+from skerry.iceberg.manifests.references import FILE_PATH_ID
 from skerry.iceberg.manifests.snapshot_manifests import read_manifests, spec_of
 from skerry.iceberg.metadata.history import ancestors
 from skerry.iceberg.metadata.snapshot import Operation, Snapshot
@@ -36,9 +37,6 @@ from skerry.table.predicate import Predicate, evaluate
 from skerry.table.rows.schema import nearest
 
 __all__ = ["Conflicts", "Isolation"]
-
-FILE_PATH_ID = 2147483546
-"""Field id of the column `file_path` in files of position deletes (Iceberg spec, Reserved Field IDs)."""
 
 _RULE = "Iceberg spec, Commit Conflict Resolution and Retry"
 _MAX_SHOWN = 200
@@ -258,9 +256,9 @@ class Conflicts:
         Spec: Iceberg spec, Scan Planning: deletes apply to data files of their partition; equality deletes of an
         unpartitioned spec to all.
         """
-        if entry.referenced_data_file is not None:
-            return entry.referenced_data_file in locations
         file = entry.data_file
+        if entry.is_deletion_vector:
+            return entry.referenced_data_file in locations
         if entry.content is FileContent.EQUALITY_DELETES:
             if self._base.metadata.specs()[file.spec_id].is_unpartitioned():
                 return True
@@ -268,6 +266,10 @@ class Conflicts:
             lower, upper = file.lower_bounds[FILE_PATH_ID], file.upper_bounds[FILE_PATH_ID]
             if not any(lower <= location.encode() <= upper for location in locations):
                 return False
+            if lower == upper:
+                return True
+        elif entry.referenced_data_file is not None:
+            return entry.referenced_data_file in locations
         return _partition_key(file.spec_id, file.partition) in partitions()
 
     def _partitions_of(self, locations: Collection[str]) -> set[tuple[Any, ...]]:

@@ -22,6 +22,7 @@ from skerry.errors import FormatError
 from skerry.iceberg.manifests.avro_schemas import DATA_FILE_FIELDS, ENTRY_FIELDS, arrow_type
 from skerry.iceberg.manifests.file_batch import FileBatch
 from skerry.iceberg.manifests.manifest import FileContent
+from skerry.iceberg.manifests.references import path_bounds, referenced_files
 from skerry.iceberg.metadata.partition_spec import PartitionSpec
 from skerry.iceberg.metadata.schema import Schema
 from skerry.iceberg.metadata.transforms import VoidTransform
@@ -53,8 +54,6 @@ DELETE_COLUMNS = (
 )
 """The columns of delete manifests from which the index is built."""
 
-_FILE_PATH_ID = 2147483546
-"""Field id of `file_path` in position deletes (Iceberg spec, Reserved Field IDs)."""
 _MAX_PAIRS = 1 << 20
 """Pairs that are checked at a time."""
 _RULE = "Iceberg spec, Scan Planning"
@@ -108,8 +107,9 @@ class DeleteIndex:
         self._is_vector = ~self._is_keys & is_puffin
         self._check(content)
         self._sequence = self._numbers("sequence_number")
-        self._path_bounds = tuple(_bounds_of_path(self.files.column(name)) for name in ("lower_bounds", "upper_bounds"))
-        self._references = self._referenced_files()
+        self._path_bounds = path_bounds(self.files)
+        named = referenced_files(self.files, self._is_vector)
+        self._references = pc.if_else(pa.array(self._is_keys), pa.scalar(None, pa.binary()), named)
         index = self.files.schema.get_field_index("referenced_data_file")
         self.files = self.files.set_column(index, "referenced_data_file", self._references.cast("string"))
         self.key_columns = equality_columns(self.files.column("equality_ids").filter(pa.array(self._is_keys)), schema)
@@ -135,15 +135,6 @@ class DeleteIndex:
         if rows.any():
             location = self.files.column("file_path")[int(rows.argmax())].as_py()
             raise FormatError(problem, location=location, rule=_RULE)
-
-    def _referenced_files(self) -> pa.Array:
-        """The one data file of deletes: named, or equal to both bounds of the paths in the delete file."""
-        named = self.files.column("referenced_data_file")
-        lower, upper = self._path_bounds
-        both = pc.if_else(pc.fill_null(pc.equal(lower, upper), False), lower, pa.scalar(None, pa.binary()))
-        return pc.if_else(
-            pa.array(self._is_keys), pa.scalar(None, pa.binary()), pc.coalesce(named.cast("binary"), both)
-        )
 
     # ---- assigning ----
 
@@ -282,10 +273,6 @@ def is_unpartitioned(spec: PartitionSpec) -> bool:
 def _combined(column: pa.ChunkedArray) -> pa.Array:
     combined = column.combine_chunks()
     return pa.concat_arrays(combined.chunks) if isinstance(combined, pa.ChunkedArray) else combined
-
-
-def _bounds_of_path(bounds: pa.Array) -> pa.Array:
-    return pc.map_lookup(bounds, query_key=pa.scalar(_FILE_PATH_ID, pa.int32()), occurrence="first")
 
 
 # Joins ---------------------------------------------------------------------------------------------------------------

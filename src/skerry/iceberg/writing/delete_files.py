@@ -19,6 +19,7 @@ import pyarrow as pa
 from skerry.encryption import encode_gcm_stream, encode_key_metadata, new_file_key
 from skerry.errors import SchemaError
 from skerry.iceberg.manifests.manifest import EntryStatus, FileContent, ManifestEntry
+from skerry.iceberg.manifests.references import FILE_PATH_ID
 from skerry.iceberg.metadata.partition_spec import PartitionSpec
 from skerry.iceberg.partitioning.partitions import split_by_partition
 from skerry.iceberg.writing.file_writers import FileEncoding, FileWriter
@@ -44,7 +45,6 @@ __all__ = [
     "write_position_file",
 ]
 
-FILE_PATH_ID = 2147483546
 POS_ID = 2147483545
 
 POSITION_DELETES = pa.schema(
