@@ -45,8 +45,9 @@ class SearchableTable(MovableTable):
             table.create_index(["message"], kind="text", tokenizer="unicode-log")
 
         Args:
-            columns: Top-level columns: strings, binaries, integers and booleans for `hash`, strings for `text`; for
-                `btree`: strings, integers, days, timestamps of at most 6 and decimals of at most 18 digits.
+            columns: Columns, or fields of structs after dots: strings, binaries, integers and booleans for `hash`,
+                strings for `text`; for `btree` top-level ones: strings, integers, days, timestamps of at most 6 and
+                decimals of at most 18 digits.
             kind: `hash` finds rows by value, `text` by words. `btree` is the global index of Paimon's own format, by
                 values and ranges, in tables with `data-evolution.enabled`.
             tokenizer: What a word is: `unicode-word` (by default), `unicode-log` or `trivial`; only for `text`.
@@ -70,7 +71,7 @@ class SearchableTable(MovableTable):
         value = kind if tokenizer is None else f"{kind}:{tokenizer}"
         wanted = [IndexDefinition.parse(column, value) for column in columns]
         for definition in wanted:
-            definition.check(self.schema)
+            definition.field_id(self.schema)
         if wanted:
             self.set_properties({definition.property: definition.value for definition in wanted})
         return self.index(executor=executor, progress=progress)
@@ -167,7 +168,7 @@ class SearchableTable(MovableTable):
             table.search("message", 'timeout AND "connection reset"', columns=["ts", "message"], limit=20)
 
         Args:
-            column: A top-level column of strings.
+            column: A column of strings, or a field of structs after dots.
             query: Words, all of which must be there; a phrase in double quotes; AND, OR, NOT and round brackets; a star
                 at the end of a word for any end.
             columns: Columns to return, as for `scan`; all by default.

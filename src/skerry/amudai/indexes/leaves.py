@@ -17,7 +17,7 @@ from skerry.amudai.shard.schema import BasicType, DataType, Field, Schema
 from skerry.amudai.values.shredding import NodeColumn, shred_column
 from skerry.errors import NotFoundError
 
-__all__ = ["Leaf", "find_leaf", "leaf_nodes", "leaves_of_column"]
+__all__ = ["Leaf", "find_leaf", "leaf_nodes", "leaf_type", "leaves_of_column"]
 
 ITEM = "item"
 """The part of a path that leads from a list to its items."""
@@ -71,6 +71,21 @@ def find_leaf(schema: Schema, path: str) -> DataType:
     near = difflib.get_close_matches(path, known, n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join([*known][:20]) or 'none'}"
     raise NotFoundError(f"no values at {path!r}: {hint}")
+
+
+def leaf_type(schema: pa.Schema, path: str) -> pa.DataType:
+    """The Arrow type of a leaf that `find_leaf` finds in the shard of these columns."""
+
+    def walk(at: str, kind: pa.DataType) -> Iterator[pa.DataType]:
+        if at == path:
+            yield kind
+        elif pa.types.is_struct(kind):
+            for child in kind:
+                yield from walk(f"{at}.{child.name}", child.type)
+        elif pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+            yield from walk(f"{at}.{ITEM}", kind.value_type)
+
+    return next(kind for field in schema for kind in walk(field.name, field.type))
 
 
 def leaves_of_column(field: Field, array: pa.Array, first_row: int) -> Iterator[Leaf]:

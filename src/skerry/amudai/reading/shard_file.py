@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skerry.amudai.fields.selection import Selection
+from skerry.amudai.indexes.leaves import find_leaf, leaf_type
 from skerry.amudai.reading.column_types import TICKS_PER_MICROSECOND, choose_schema, stored_schemas, with_types
 from skerry.amudai.reading.properties import PropertyBag
 from skerry.amudai.reading.scanning import ScanPlan, ThisThread, join_tables, read_values, split_batches
@@ -120,6 +121,7 @@ class ShardFile:
         allowed = [absolute(folder) for folder in allowed_locations]
         self.metadata = ShardMetadata(storage, absolute(path), allowed_locations=allowed, file_size=file_size)
         self._indexes = ShardIndexes(self.metadata, storage, [absolute(each) for each in indexes], allowed)
+        self._leaves: dict[str, tuple[DataType, pa.DataType]] = {}
         self._asked = schema
         if schema is not None:
             _ = self.schema  # refuses types that do not go with the columns
@@ -353,7 +355,7 @@ class ShardFile:
         """Rows that hash indexes leave for a column that has one of some values, without reading columns.
 
         Args:
-            column: Its name.
+            column: Its name, or the path of values in it, as for `search`.
             values: The values; their keys are computed for the first of many shards.
 
         Returns:
@@ -363,8 +365,10 @@ class ShardFile:
             NotFoundError: There is no such column, or an index is lost.
             FormatError, UnsupportedError: An index is damaged.
         """
-        node = self.shard_schema.field(column).data_type
-        return self._indexes.rows_of_values(node, self.schema.field(column).type, values)
+        found = self._leaves.get(column)
+        if found is None:
+            found = self._leaves[column] = find_leaf(self.shard_schema, column), leaf_type(self.schema, column)
+        return self._indexes.rows_of_values(*found, column, values)
 
     def search_candidates(self, column: str, query: str) -> npt.NDArray[np.int64] | None:
         """Rows that a text index leaves for a search, without reading columns.

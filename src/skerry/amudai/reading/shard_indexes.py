@@ -77,19 +77,20 @@ class SoughtValues:
         self._values = [value.as_py() if isinstance(value, pa.Scalar) else value for value in values]
         self._keys: dict[tuple[object, ...], _Keys | None] = {}
 
-    def keys(self, node: DataType, kind: pa.DataType) -> _Keys | None:
+    def keys(self, node: DataType, kind: pa.DataType, path: str) -> _Keys | None:
         """The keys of the values in a column, uint64[n], ascending and distinct; None if one has no place there.
 
         Args:
-            node: The column in the shard.
+            node: The leaf in the shard.
             kind: Its Arrow type.
+            path: Its path.
         """
-        shape = node.name, node.basic_type, node.signed, kind
+        shape = path, node.basic_type, node.signed, kind
         if shape not in self._keys:
-            self._keys[shape] = self._computed(node, kind) if has_keys(node) else None
+            self._keys[shape] = self._computed(node, kind, path) if has_keys(node) else None
         return self._keys[shape]
 
-    def _computed(self, node: DataType, kind: pa.DataType) -> _Keys | None:
+    def _computed(self, node: DataType, kind: pa.DataType, path: str) -> _Keys | None:
         try:
             array = pa.array(self._values, kind)
             if array.null_count or array.to_pylist() != self._values:
@@ -97,7 +98,7 @@ class SoughtValues:
             (column,) = shred_column(node, array)
         except (pa.ArrowException, SkerryError, TypeError, ValueError, OverflowError):
             return None
-        return np.unique(keys_of_values(node.name, column))
+        return np.unique(keys_of_values(path, column))
 
 
 class ShardIndexes:
@@ -204,17 +205,18 @@ class ShardIndexes:
                 continue
             node, kind = columns[comparison.column]
             values = list(comparison.value) if comparison.has_several else [comparison.value]
-            part = self.rows_of_values(node, kind, SoughtValues(values))
+            part = self.rows_of_values(node, kind, node.name, SoughtValues(values))
             if part is not None:
                 found = part if found is None else intersection(found, part)
         return found
 
-    def rows_of_values(self, node: DataType, kind: pa.DataType, values: SoughtValues) -> _Rows | None:
+    def rows_of_values(self, node: DataType, kind: pa.DataType, path: str, values: SoughtValues) -> _Rows | None:
         """Rows of the shard that may have one of some values.
 
         Args:
-            node: The column.
+            node: The leaf.
             kind: Its Arrow type.
+            path: Its path.
             values: The values.
 
         Returns:
@@ -224,7 +226,7 @@ class ShardIndexes:
             FormatError, NotFoundError, UnsupportedError: An index is damaged, or lost.
         """
         covering = self._with_keys(node.schema_id)
-        keys = values.keys(node, kind) if covering else None
+        keys = values.keys(node, kind, path) if covering else None
         if keys is None:
             return None
         rows = [

@@ -402,13 +402,14 @@ class _Search:
 
     @functools.cached_property
     def _indexed(self) -> frozenset[int]:
-        """Field ids of the columns with hash indexes."""
+        """Field ids of the top-level columns with hash indexes."""
         if PIECES_PROPERTY not in self.state.properties:
             return frozenset()
         from skerry.table.indexes.publishing import wanted_indexes
 
         wanted = wanted_indexes(self.state.schema, self.state.properties)
-        return frozenset(each.field_id for each in wanted if each.kind is IndexKind.HASH)
+        outer = top_level(self.state.schema)
+        return frozenset(each.field_id for each in wanted if each.kind is IndexKind.HASH and each.field_id in outer)
 
     @functools.cached_property
     def _indexes(self) -> TableIndexes:

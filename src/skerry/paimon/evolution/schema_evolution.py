@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 
@@ -21,9 +21,10 @@ from skerry.paimon.metadata.options import FileFormat
 from skerry.paimon.metadata.schema import TableSchema
 from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.metadata.validation import check_options, check_schema
+from skerry.paimon.values.arrow_types import to_arrow_schema
 from skerry.paimon.values.types import DataField
 from skerry.table.indexes.definitions import INDEX_PREFIX
-from skerry.table.rows.schema import nearest
+from skerry.table.rows.schema import leaves, nearest
 from skerry.table.statistics.column_statistics import COLUMNS_PROPERTY
 
 __all__ = ["ChangeOptions", "ChangeSchema", "SchemaChange", "SchemaStep", "commit_schema"]
@@ -76,7 +77,7 @@ class ChangeSchema:
             fields=draft.fields,
             highest_field_id=draft.highest_field_id,
             primary_keys=tuple(names.get(name, name) for name in before.primary_keys),
-            options=_without_indexes(_renamed_options(before.options, names), draft.fields),
+            options=_indexes_following(_renamed_options(before.options, names), before, draft.fields),
             time_millis=int(time.time() * 1000),
         )
         check_schema(after)
@@ -192,9 +193,6 @@ def _renamed_options(options: Mapping[str, str], names: Mapping[str, str]) -> di
             result[key] = renamed(text) if parts[-1] in _NAMING_GROUPS else text
         elif parts[0] == "file-index" and len(parts) == 4:
             result[".".join([*parts[:2], names.get(parts[2], parts[2]), parts[3]])] = text
-        elif option.startswith(INDEX_PREFIX):
-            column = option.removeprefix(INDEX_PREFIX)
-            result[f"{INDEX_PREFIX}{names.get(column, column)}"] = text
         elif option in _NAMING or (parts[0] == "file-index" and parts[-1] == "columns"):
             result[option] = renamed(text) if text.strip() else text
         else:
@@ -202,10 +200,17 @@ def _renamed_options(options: Mapping[str, str], names: Mapping[str, str]) -> di
     return result
 
 
-def _without_indexes(options: Mapping[str, str], fields: Iterable[DataField]) -> dict[str, str]:
-    """Options without the indexes of columns that do not exist."""
-    present = {f"{INDEX_PREFIX}{field.name}" for field in fields}
-    return {name: text for name, text in options.items() if name in present or not name.startswith(INDEX_PREFIX)}
+def _indexes_following(options: Mapping[str, str], before: TableSchema, fields: Sequence[DataField]) -> dict[str, str]:
+    """Options in which indexes are those of the columns that had them; of columns that are gone there are none."""
+    ids = {leaf.name: leaf.field_id for leaf in leaves(before.arrow_schema)}
+    names = {leaf.field_id: leaf.name for leaf in leaves(to_arrow_schema(fields))}
+    result = {}
+    for option, text in options.items():
+        if not option.startswith(INDEX_PREFIX):
+            result[option] = text
+        elif (column := names.get(ids.get(option.removeprefix(INDEX_PREFIX), -1))) is not None:
+            result[f"{INDEX_PREFIX}{column}"] = text
+    return result
 
 
 # Options that cannot change -----------------------------------------------------------------------------------------

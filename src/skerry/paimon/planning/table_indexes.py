@@ -6,7 +6,7 @@ the table, and exclude sections that are merged from whole rows.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,6 +17,7 @@ from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.planning.deletion_positions import Positions
 from skerry.paimon.planning.entry_columns import same_type
 from skerry.paimon.values.byte_spans import Longs
+from skerry.paimon.values.types import DataField, RowType
 from skerry.table.files.data_file import DataFile
 from skerry.table.indexes.conditions import IndexCondition
 from skerry.table.indexes.finding import TableIndexes
@@ -32,14 +33,26 @@ __all__ = ["IndexLookup", "file_columns"]
 def file_columns(now: TableSchema, then: TableSchema) -> dict[int, str]:
     """The names of the columns of a file by field id, as far as they have the type that they have now.
 
+    Names of fields of structs are paths, with dots.
+
     Args:
         now: The schema of the scan.
         then: The schema of the file.
     """
-    types = {field.id: field.type for field in now.fields}
+    types = {field.id: field.type for _, field in _at_every_level(now.fields)}
     return {
-        field.id: field.name for field in then.fields if field.id in types and same_type(field.type, types[field.id])
+        field.id: path
+        for path, field in _at_every_level(then.fields)
+        if field.id in types and same_type(field.type, types[field.id])
     }
+
+
+def _at_every_level(fields: Iterable[DataField], prefix: str = "") -> Iterator[tuple[str, DataField]]:
+    """Columns, and fields of structs, with their paths."""
+    for field in fields:
+        yield prefix + field.name, field
+        if isinstance(field.type, RowType):
+            yield from _at_every_level(field.type.fields, f"{prefix}{field.name}.")
 
 
 @dataclass(frozen=True)

@@ -403,6 +403,8 @@ def _is_same(source: pa.Field, target: pa.Field) -> bool:
     if is_variant(target.type):
         return is_variant(source.type) and not any(child.nullable for child in source.type)
     matches = _matches(source.type, target.type)
+    if any(match is None for match in matches):  # fields that are gone, and others of their names
+        return False
     targets = [child for _, child in _children(target.type)]
     return matches == targets and all(
         _is_same(child, match) for (_, child), match in zip(_children(source.type), matches, strict=True)

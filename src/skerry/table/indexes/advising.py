@@ -10,7 +10,7 @@ from skerry.errors import NotFoundError, UnsupportedError
 from skerry.table.indexes.conditions import value_conditions
 from skerry.table.indexes.definitions import IndexDefinition, IndexKind, index_definitions
 from skerry.table.predicate import conjuncts_of
-from skerry.table.rows.schema import field_id
+from skerry.table.rows.schema import leaf
 from skerry.table.summaries import IndexAdvice
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def advise(table: ReadableTable, conditions: Iterable[Condition]) -> list[IndexA
     if not columns:
         return []
     row_count = table.scan().count()
-    known = {field_id(table.schema.field(name)): name for name in columns}
+    known = {leaf(table.schema, name).field_id: name for name in columns}
     found = {name: _Sums() for name in columns}
     for condition in conditions:
         scan = table.scan(where=condition)
@@ -79,7 +79,7 @@ def _columns(table: ReadableTable) -> dict[str, float]:
         if name in indexed or statistics.ndv is None:
             continue
         try:
-            IndexDefinition(name, IndexKind.HASH).check(table.schema)
+            IndexDefinition(name, IndexKind.HASH).field_id(table.schema)
         except (NotFoundError, UnsupportedError):
             continue
         found[name] = statistics.ndv

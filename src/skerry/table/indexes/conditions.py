@@ -108,7 +108,7 @@ class WordCondition:
 
 
 def value_conditions(conjuncts: Iterable[Predicate]) -> tuple[ValueCondition, ...]:
-    """The conditions with which hash indexes help: equality and IN of top-level columns."""
+    """The conditions with which hash indexes help: equality and IN of columns, and of fields of structs."""
     found = []
     for each in conjuncts:
         if isinstance(each, Comparison) and each.operator is Operator.EQ:
@@ -137,4 +137,4 @@ def key_values(fields: Sequence[pa.Field], columns: Sequence[pa.Array]) -> tuple
 
 
 def _is_plain(column: Column) -> bool:
-    return column.inside is None and len(column.path) == 1 and any(is_type(column.type) for is_type in _PLAIN)
+    return column.inside is None and any(is_type(column.type) for is_type in _PLAIN)

@@ -10,7 +10,7 @@ from typing import Final
 import pyarrow as pa
 
 from skerry.errors import NotFoundError, SchemaError, UnsupportedError
-from skerry.table.rows.schema import nearest
+from skerry.table.rows.schema import leaves, nearest
 
 __all__ = [
     "GLOBAL_KIND",
@@ -45,7 +45,7 @@ class IndexDefinition:
     """An indexed column.
 
     Args:
-        column: Its name.
+        column: Its name; that of a field of a struct after a dot.
         kind: What the index finds.
         tokenizer: What a word is; empty where there are no words.
     """
@@ -79,21 +79,26 @@ class IndexDefinition:
             )
         return cls(column, IndexKind(kind), tokenizer or (_TOKENIZERS[0] if kind == IndexKind.TEXT else ""))
 
-    def check(self, schema: pa.Schema) -> None:
-        """Refuse a column that cannot be indexed so.
+    def field_id(self, schema: pa.Schema) -> int:
+        """The field id of the column, or of the field of structs that names after dots lead to.
 
         Raises:
-            NotFoundError: There is no such top-level column.
-            UnsupportedError: Its type cannot be indexed.
+            NotFoundError: There is no such column.
+            UnsupportedError: Its type cannot be indexed, or several have its name.
         """
-        if self.column not in schema.names:
-            raise NotFoundError(f"no column {self.column!r} to index{nearest(self.column, schema.names)}")
-        kind = schema.field(self.column).type
+        found = [leaf for leaf in leaves(schema) if leaf.name == self.column]
+        if len(found) > 1:
+            raise UnsupportedError(f"{self.column!r} names several columns, of which none can be indexed")
+        if not found and self.column not in schema.names:
+            known = [*schema.names, *(leaf.name for leaf in leaves(schema))]
+            raise NotFoundError(f"no column {self.column!r} to index{nearest(self.column, known)}")
+        kind = found[0].type if found else schema.field(self.column).type
         is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
         others = (pa.types.is_integer, pa.types.is_boolean, pa.types.is_binary, pa.types.is_large_binary)
         if not is_text and (self.kind is IndexKind.TEXT or not any(is_type(kind) for is_type in others)):
             expected = "strings" if self.kind is IndexKind.TEXT else "strings, binaries, integers and booleans"
             raise UnsupportedError(f"column {self.column!r} of {kind} has no {self.kind} index, only {expected} have")
+        return found[0].field_id
 
 
 def index_definitions(properties: Mapping[str, str]) -> tuple[IndexDefinition, ...]:
@@ -115,4 +120,4 @@ def check_index_properties(properties: Mapping[str, str], schema: pa.Schema) -> 
         UnsupportedError: A column cannot be indexed so.
     """
     for definition in index_definitions(properties):
-        definition.check(schema)
+        definition.field_id(schema)

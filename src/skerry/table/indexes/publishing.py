@@ -15,7 +15,6 @@ from skerry.table.indexes.definitions import IndexDefinition, index_definitions
 from skerry.table.indexes.finding import TableIndexes
 from skerry.table.indexes.registry import FOLDER, IndexedFile, Piece, encode_piece, read_piece
 from skerry.table.owned_files import OwnedFiles
-from skerry.table.rows.schema import field_id
 from skerry.table.summaries import IndexSummary, TableIndex
 from skerry.table.work.tasks import Executor, JobProgress, ProgressCallback
 
@@ -79,10 +78,9 @@ class WrittenPiece:
 def wanted_index(schema: pa.Schema, definition: IndexDefinition) -> WantedIndex | None:
     """The index of a column; None if the column is gone, or has another type now."""
     try:
-        definition.check(schema)
+        return WantedIndex(definition.field_id(schema), definition.kind, definition.tokenizer)
     except (NotFoundError, UnsupportedError):
         return None
-    return WantedIndex(field_id(schema.field(definition.column)), definition.kind, definition.tokenizer)
 
 
 def wanted_indexes(schema: pa.Schema, properties: Mapping[str, str]) -> list[WantedIndex]:

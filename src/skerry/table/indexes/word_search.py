@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from skerry.amudai.indexes.text_queries import Query, Words, matching_values, parse_query, terms_of
 from skerry.amudai.indexes.tokenizers import Tokenizer
 from skerry.errors import NotFoundError, SchemaError
+from skerry.table.files.evolution import merge_columns, plan_conversion
 from skerry.table.indexes.building import WantedIndex
 from skerry.table.indexes.conditions import WordCondition
 from skerry.table.indexes.definitions import IndexKind, index_definitions
-from skerry.table.rows.schema import field_id, nearest
+from skerry.table.rows.schema import Leaf, leaves, nearest
 
 __all__ = ["WordSearch"]
 
@@ -24,12 +26,14 @@ class WordSearch:
     """A search for words in a column.
 
     Args:
-        column: The column.
+        column: The top-level column.
+        leaf: The column, or a field within it.
         query: The words.
         tokenizer: What a word is.
     """
 
     column: pa.Field
+    leaf: Leaf
     query: str
     tokenizer: str
 
@@ -42,24 +46,27 @@ class WordSearch:
             SchemaError: It does not hold strings, or the query lacks something.
         """
         parse_query(query)
-        if column not in schema.names:
-            raise NotFoundError(f"no column {column!r} to search{nearest(column, schema.names)}")
-        found = schema.field(column)
-        if not (pa.types.is_string(found.type) or pa.types.is_large_string(found.type)):
-            raise SchemaError(f"column {column!r} is {found.type}: only strings have words")
+        known = {leaf.name: leaf for leaf in leaves(schema)}
+        if column not in known and column not in schema.names:
+            raise NotFoundError(f"no column {column!r} to search{nearest(column, [*schema.names, *known])}")
+        found = known.get(column)
+        kind = schema.field(column).type if found is None else found.type
+        if found is None or not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+            raise SchemaError(f"column {column!r} is {kind}: only strings have words")
+        outer = schema.field(found.path[0])
         for definition in index_definitions(properties):
             if definition.column == column and definition.kind is IndexKind.TEXT:
-                return cls(found, query, definition.tokenizer)
-        return cls(found, query, Tokenizer.UNICODE_WORD)
+                return cls(outer, found, query, definition.tokenizer)
+        return cls(outer, found, query, Tokenizer.UNICODE_WORD)
 
     @property
     def condition(self) -> WordCondition:
         """The condition with which an index helps."""
-        return WordCondition(WantedIndex(field_id(self.column), IndexKind.TEXT, self.tokenizer), self.query)
+        return WordCondition(WantedIndex(self.leaf.field_id, IndexKind.TEXT, self.tokenizer), self.query)
 
     def read_schema(self, wanted: pa.Schema) -> pa.Schema:
         """The columns to read for some columns: those and the searched one."""
-        return wanted if self.column.name in wanted.names else wanted.append(self.column)
+        return merge_columns(wanted, pa.schema([self.column]))
 
     @property
     def is_one_word(self) -> bool:
@@ -73,7 +80,10 @@ class WordSearch:
 
     def matching(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows that have the words."""
-        values = batch.column(self.column.name).cast(pa.large_binary())
+        values = batch.column(self.column.name)
+        if len(self.leaf.path) > 1:
+            values = pc.struct_field(values, self.leaf.path[1:])
+        values = values.cast(pa.large_binary())
         flags = matching_values(self.parsed, values, Tokenizer(self.tokenizer), matches_case=False)
         return batch.filter(pa.array(flags))
 
@@ -82,9 +92,11 @@ class WordSearch:
         """Columns of batches, up to a limit of rows; further batches are not asked for."""
         found: list[pa.RecordBatch] = []
         left = limit
+        convert: Callable[[pa.RecordBatch], pa.RecordBatch] | None = None
         for batch in batches if limit != 0 else ():
             if batch.num_rows:
-                rows = batch.select(schema.names)
+                convert = convert or plan_conversion(batch.schema, schema)
+                rows = convert(batch)
                 found.append(rows if left is None else rows.slice(0, left))
                 left = None if left is None else left - found[-1].num_rows
             if left == 0:

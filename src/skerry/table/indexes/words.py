@@ -45,7 +45,7 @@ def required_words(conjuncts: Iterable[Predicate], field_id: int, tokenizer: Tok
 
     Args:
         conjuncts: The conditions.
-        field_id: The column, not a field of it.
+        field_id: The column.
         tokenizer: What a word is.
 
     Returns:
@@ -80,7 +80,7 @@ def _texts(predicate: Predicate, field_id: int) -> Iterator[tuple[str, bool, boo
 
 
 def _is_whole(column: Column, field_id: int) -> bool:
-    return column.field_id == field_id and len(column.path) == 1 and column.inside is None
+    return column.field_id == field_id and column.inside is None
 
 
 def _words(text: str, begins: bool, ends: bool, tokenizer: Tokenizer) -> Iterator[str]:
