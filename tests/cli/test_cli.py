@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from click import Context
 from click.testing import CliRunner
 
 import skerry
@@ -242,7 +243,7 @@ def test_stats_leave_out_the_columns_that_have_no_room(look, run, tmp_path, widt
     assert header.split()[-1] == "freshness"
     assert identifier.split()[-1] == "fresh"
     assert max(map(len, shown.splitlines())) <= max(width, 43)
-    said = re.search(r"left out for want of room \(--json has all\): ([\w, ]+?) at least", " ".join(shown.split()))
+    said = re.search(r"no room for ([\w, ]+?) \(--json has all\)", " ".join(shown.split()))
     assert (said.group(1) if said else "") == left_out
     assert width < 200 or "Alaska Airlines" in shown
 
@@ -427,8 +428,9 @@ def test_help_loads_nothing_heavy():
     )
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert result.stdout.splitlines()[-1] == "[]"
-    for command in ("ingest", "ls", "show", "stats", "scan"):
-        assert f"\n  {command} " in result.stdout
+    for command in app.list_commands(Context(app)):
+        assert result.stdout.count(f"\n  {command} ") == 1
+    assert "..." not in result.stdout.partition("Options:")[2]  # no summary is cut
 
 
 def test_stats_load_neither_numba_nor_spark(warehouse):

@@ -164,6 +164,12 @@ REFUSED = [
     (FormatError, "", None, "the condition is empty"),
     (FormatError, "x >", 4, "the condition ends, expected a column or a literal"),
     (FormatError, "x = 1 y", 7, "found y, expected the end of the condition or AND or OR"),
+    (
+        FormatError,
+        "x y = 1",
+        3,
+        'found y, expected the end of the condition or AND or OR; a name with spaces is quoted: "x y"',
+    ),
     (FormatError, "x = 1;", 6, "found ;, expected the end of the condition or AND or OR"),
     (FormatError, "x IN ()", 7, "found ), expected a column or a literal"),
     (FormatError, "s = 'a", 5, "a string that is not closed"),

@@ -11,6 +11,8 @@ import click
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from skerry.table.rows.csv_files import CsvFormat
+
 __all__ = ["column_of", "schema_of", "type_of"]
 
 _COLUMN = re.compile(r'\s*("(?:[^"]|"")+"|\S+)\s+(.+?)(\s+not\s+null)?\s*', re.IGNORECASE | re.DOTALL)
@@ -64,14 +66,16 @@ def type_of(text: str, option: str) -> pa.DataType:
     return type_
 
 
-def schema_of(source: Path) -> pa.Schema:
+def schema_of(source: Path, csv: CsvFormat | None = None) -> pa.Schema:
     """The columns of a file, or of the files of a folder.
+
+    Args:
+        source: The file or folder.
+        csv: How CSV files are written.
 
     Raises:
         SchemaError: They cannot be read, or are of no known format.
     """
-    from skerry.table.rows.sources import open_source
+    from skerry.table.rows.sources import open_files
 
-    found = open_source(source, None)
-    assert found is not None
-    return found.schema.remove_metadata()
+    return open_files(source, None, csv).schema.remove_metadata()

@@ -1,13 +1,14 @@
-"""Commands in the order of their help, imported when they are needed."""
+"""Commands in the order and the sections of their help, imported when they are needed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from importlib import import_module
+from typing import Any
 
 import click
 
-__all__ = ["LazyCommands", "OrderedGroup"]
+__all__ = ["LazyCommands", "OrderedGroup", "SectionedGroup"]
 
 
 class OrderedGroup(click.Group):
@@ -16,6 +17,26 @@ class OrderedGroup(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names of all commands."""
         return list(self.commands)
+
+
+class SectionedGroup(OrderedGroup):
+    """A group whose help lists its commands by sections, without importing them.
+
+    Args:
+        sections: Per title the commands by name, each in a few words.
+        options: Those of a group.
+    """
+
+    def __init__(self, *, sections: Mapping[str, Mapping[str, str]], **options: Any) -> None:
+        super().__init__(**options)
+        self._sections = sections
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the sections."""
+        width = max(len(name) for commands in self._sections.values() for name in commands)
+        for title, commands in self._sections.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(width), summary) for name, summary in commands.items()])
 
 
 class LazyCommands(Mapping[str, click.Command]):

@@ -148,7 +148,7 @@ def _print_table(records: Sequence[Record], fields: Sequence[Field], title: str,
     console.print(table)
     if left_out:
         titles = ", ".join(column.field.title for column in left_out)
-        console.print(f"left out for want of room (--json has all): {titles}", style="dim")
+        console.print(f"no room for {titles} (--json has all)", style="dim")
     if note:
         console.print(note, style="dim")
 

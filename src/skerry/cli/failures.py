@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from skerry.cli.commands import OrderedGroup
+from skerry.cli.commands import SectionedGroup
 from skerry.errors import CommitUnknownError, ConflictError, SkerryError
 
 __all__ = ["ReportingGroup"]
@@ -18,7 +18,7 @@ __all__ = ["ReportingGroup"]
 FAILED, CONFLICT, UNKNOWN, INTERRUPTED, PIPE_CLOSED = 1, 3, 4, 130, 141
 
 
-class ReportingGroup(OrderedGroup):
+class ReportingGroup(SectionedGroup):
     """The group of all commands: reports skerry's errors as one line on standard error and an exit code."""
 
     def invoke(self, ctx: click.Context) -> Any:

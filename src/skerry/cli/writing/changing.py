@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +26,10 @@ from skerry.errors import NotFoundError
 from skerry.table.work.progress import show_progress
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from skerry.catalog import Catalog
+    from skerry.table.rows.csv_files import CsvFormat
     from skerry.table.summaries import RowChangeSummary
     from skerry.table.table import Table
 
@@ -35,8 +39,36 @@ __all__ = ["append", "delete", "overwrite", "update", "upsert"]
 _source_argument = click.argument(
     "source",
     type=click.Path(exists=True, path_type=Path),
-    help="A file or folder of Parquet, ORC, Arrow, CSV or JSON lines, by extension.",
+    help="A file or folder of Parquet, ORC, Arrow, CSV or JSON lines, by extension; CSV and JSON also as .gz.",
 )
+_csv_option = click.option(
+    "--option",
+    "-o",
+    "options",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="How CSV files are written: sep=';', decimal=',', nullValue=n/a, encoding=cp1252, dateFormat=dd.MM.yyyy, "
+    "timestampFormat=…; repeatable.",
+)
+
+
+def csv_format_of(options: Sequence[str]) -> CsvFormat:
+    """The format of CSV files that repeated options describe.
+
+    Raises:
+        click.BadParameter: An option has no value.
+        SchemaError: It is unknown.
+    """
+    from skerry.table.rows.csv_files import csv_format
+
+    return csv_format([pair for text in options for pair in key_values([text], "--option").items()])
+
+
+def _rows(source: Path, table: Table, options: Sequence[str]) -> pa.RecordBatchReader:
+    """The rows of files, as the table has them."""
+    from skerry.table.rows.sources import open_files
+
+    return open_files(source, table.schema, csv_format_of(options))
 
 
 @click.command()
@@ -44,6 +76,7 @@ _source_argument = click.argument(
 @_source_argument
 @click.option("--create", is_flag=True, help="Create the table, with the columns of the source, if it does not exist.")
 @click.option("--evolve", is_flag=True, help="Add columns that the table lacks.")
+@_csv_option
 @ref_option
 @catalog_options
 @json_option
@@ -52,6 +85,7 @@ def append(
     source: Path,
     create: bool,
     evolve: bool,
+    options: tuple[str, ...],
     ref: str,
     warehouse: str,
     properties: tuple[str, ...],
@@ -62,7 +96,7 @@ def append(
     Columns are matched by name.
     """
     catalog, found = find_or_create(table, warehouse, properties, create)
-    append_files(catalog, table, found, source, evolve, ref, as_json)
+    append_files(catalog, table, found, source, options, evolve=evolve, ref=ref, as_json=as_json)
 
 
 def find_or_create(
@@ -85,6 +119,8 @@ def append_files(
     table: str,
     found: Table | None,
     source: Path,
+    options: Sequence[str],
+    *,
     evolve: bool,
     ref: str,
     as_json: bool,
@@ -97,6 +133,7 @@ def append_files(
         table: The table's name.
         found: The table; one that is made if None, and removed again if nothing can be appended.
         source: A file or folder.
+        options: How CSV files are written, as `KEY=VALUE`.
         evolve: Whether columns are added that the table lacks.
         ref: The branch.
         as_json: Whether JSON is printed.
@@ -106,10 +143,12 @@ def append_files(
     if found is None:
         from skerry.catalog.new_tables import made_for_rows
 
-        found = catalog.create_table(table, schema_of(source), **creation)
+        found = catalog.create_table(table, schema_of(source, csv_format_of(options)), **creation)
         after_failure = made_for_rows(catalog, found)
     with show_progress("append") as progress, after_failure:
-        done = found.append(source, schema="evolve" if evolve else "match", ref=ref, progress=progress)
+        done = found.append(
+            _rows(source, found, options), schema="evolve" if evolve else "match", ref=ref, progress=progress
+        )
     rows = 0 if done is None else int(done.summary.get("added-records", 0))
     if as_json:
         print_json({"table": found.name, "rows": rows})
@@ -121,6 +160,7 @@ def append_files(
 @table_argument
 @_source_argument
 @click.option("--where", metavar="CONDITION", help="Replace only rows for which this SQL condition is true.")
+@_csv_option
 @ref_option
 @catalog_options
 @json_option
@@ -128,6 +168,7 @@ def overwrite(
     table: str,
     source: Path,
     where: str | None,
+    options: tuple[str, ...],
     ref: str,
     warehouse: str,
     properties: tuple[str, ...],
@@ -136,7 +177,7 @@ def overwrite(
     """Replace rows, all of them without --where, by the rows of files, in one commit."""
     opened = open_table(table, warehouse, properties)
     with show_progress("overwrite") as progress:
-        done = opened.overwrite(source, where, ref=ref, progress=progress)
+        done = opened.overwrite(_rows(source, opened, options), where, ref=ref, progress=progress)
     _print(opened.name, done, as_json)
 
 
@@ -195,6 +236,7 @@ def delete(
 @_source_argument
 @click.option("--on", multiple=True, required=True, metavar="COLUMN,COLUMN", help="The key columns.")
 @click.option("--blind", is_flag=True, help="Do not read the table: delete keys whether they exist or not.")
+@_csv_option
 @ref_option
 @catalog_options
 @json_option
@@ -203,6 +245,7 @@ def upsert(
     source: Path,
     on: tuple[str, ...],
     blind: bool,
+    options: tuple[str, ...],
     ref: str,
     warehouse: str,
     properties: tuple[str, ...],
@@ -214,7 +257,7 @@ def upsert(
     """
     opened = open_table(table, warehouse, properties)
     with show_progress("match") as progress:
-        done = opened.upsert(source, split_names(on), blind=blind, ref=ref, progress=progress)
+        done = opened.upsert(_rows(source, opened, options), split_names(on), blind=blind, ref=ref, progress=progress)
     _print(opened.name, done, as_json)
 
 

@@ -30,7 +30,12 @@ __all__ = ["ingest"]
 @table_argument
 @click.option("--format", "-f", help="csv, json, parquet or orc; default: by the file's extension.")
 @click.option(
-    "--option", "-o", "options", multiple=True, metavar="KEY=VALUE", help="An option of Spark's reader; repeatable."
+    "--option",
+    "-o",
+    "options",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="An option of Spark's reader; repeatable. With --local those of `skerry append`.",
 )
 @click.option("--create", is_flag=True, help="Create the table from the source if it does not exist.")
 @click.option("--partition-by", multiple=True, metavar="TRANSFORM", help="For --create: month(time), bucket(16, id), …")
@@ -75,15 +80,15 @@ def ingest(
     wanted_properties = key_values(table_properties, "--table-property")
     config = key_values(spark_config, "--spark-config")
     if local:
-        if format or read_options or config or not master.startswith("local"):
-            problem = "goes without --format, --option, --master and --spark-config"
+        if format or config or not master.startswith("local"):
+            problem = "goes without --format, --master and --spark-config"
             raise click.BadParameter(problem, param_hint="--local")
         creation = {"partition_by": partition_by or (), "sort_by": sort_by or (), "properties": wanted_properties}
         files = Path(source)
         if not files.exists():
             raise NotFoundError("file does not exist", location=source)
         catalog, found = find_or_create(table, warehouse, properties, create)
-        append_files(catalog, table, found, files, evolve=False, ref=ref, as_json=as_json, **creation)
+        append_files(catalog, table, found, files, options, evolve=False, ref=ref, as_json=as_json, **creation)
         return
     _check_source(source, format, master, config)
     catalog, target = find_or_create(table, warehouse, properties, create)

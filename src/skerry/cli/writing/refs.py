@@ -57,7 +57,10 @@ def branch(table: str, name: str, at: str, replace: bool, warehouse: str, proper
 @_replace_option
 @catalog_options
 def tag(table: str, name: str, at: str, replace: bool, warehouse: str, properties: tuple[str, ...]) -> None:
-    """Create a tag: a name for a snapshot, which does not expire as long as the tag exists."""
+    """Create a tag, a name for a snapshot.
+
+    The snapshot does not expire as long as the tag exists.
+    """
     opened = open_table(table, warehouse, properties)
     opened.create_tag(name, _snapshot_id(at), ref=at, replace=replace)
     print(f"{opened.name}: tag {name} at snapshot {opened.refs()[name].snapshot_id}")
@@ -68,7 +71,10 @@ def tag(table: str, name: str, at: str, replace: bool, warehouse: str, propertie
 @click.argument("name", help="The branch or tag.")
 @catalog_options
 def drop(table: str, name: str, warehouse: str, properties: tuple[str, ...]) -> None:
-    """Drop a branch or tag; its snapshots are kept until they expire."""
+    """Drop a branch or tag.
+
+    Its snapshots are kept until they expire.
+    """
     opened = open_table(table, warehouse, properties)
     opened.drop_ref(name)
     print(f"{opened.name}: dropped {name}")
@@ -81,7 +87,10 @@ def drop(table: str, name: str, warehouse: str, properties: tuple[str, ...]) -> 
 @catalog_options
 @json_option
 def fast_forward(table: str, to: str, ref: str, warehouse: str, properties: tuple[str, ...], as_json: bool) -> None:
-    """Move a branch to the tip of another branch or tag that is ahead of it."""
+    """Move a branch forward to another branch or tag.
+
+    The other one must be ahead of it.
+    """
     opened = open_table(table, warehouse, properties)
     _tell(opened.name, ref, opened.fast_forward(ref, to), as_json=as_json)
 

@@ -55,7 +55,7 @@ class _Parser(OperandParser):
             raise FormatError("the condition is empty")
         condition = self._condition()
         if self._token.kind != "end":
-            raise self._unexpected("the end of the condition or AND or OR")
+            raise self._unexpected(f"the end of the condition or AND or OR{self._quoting()}")
         return condition
 
     def _condition(self) -> Syntax:

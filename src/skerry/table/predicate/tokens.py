@@ -133,6 +133,12 @@ class Cursor:
             return self._refuse(refused, token)
         return FormatError(f"found {token.text}, expected {expected}{self._where(token.start)}")
 
+    def _quoting(self) -> str:
+        """A hint where the last two tokens look like one name."""
+        before, token = self._tokens[max(self._next - 1, 0)], self._token
+        is_name = before is not token and token.word and before.word and before.word not in RESERVED
+        return f'; a name with spaces is quoted: "{before.text} {token.text}"' if is_name else ""
+
     def _refuse(self, feature: str, token: Token) -> UnsupportedError:
         return UnsupportedError(f"{feature} is not supported in a condition{self._where(token.start)}")
 

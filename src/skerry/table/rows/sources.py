@@ -10,8 +10,9 @@ from typing import Any, Final
 import pyarrow as pa
 
 from skerry.errors import NotFoundError, SchemaError
+from skerry.table.rows.csv_files import CsvFormat, open_csv, reason
 
-__all__ = ["open_source"]
+__all__ = ["open_files", "open_source"]
 
 _RECORDS: Final = 10_000
 _FORMATS: Final = {
@@ -24,6 +25,7 @@ _FORMATS: Final = {
     ".json": "json",
     ".jsonl": "json",
 }
+_COMPRESSED: Final = (".gz", ".bz2", ".zst")
 
 
 def open_source(data: Any, schema: pa.Schema | None) -> pa.RecordBatchReader | None:
@@ -31,8 +33,8 @@ def open_source(data: Any, schema: pa.Schema | None) -> pa.RecordBatchReader | N
 
     Args:
         data: A list or iterator of records (dictionaries) or of Arrow batches, a dictionary of columns, the name of a
-            Parquet, CSV, ORC, Arrow or JSON lines file or of a folder of them, or a lazy frame of Polars. In CSV files
-            an empty field and NA are null.
+            Parquet, CSV, ORC, Arrow or JSON lines file or of a folder of them, or a lazy frame of Polars. CSV files
+            are read as `CsvFormat` says: an empty field and NA are null.
         schema: The types of columns by name, where they are known.
 
     Returns:
@@ -43,7 +45,7 @@ def open_source(data: Any, schema: pa.Schema | None) -> pa.RecordBatchReader | N
         SchemaError: Records or files do not fit each other.
     """
     if isinstance(data, str | Path):
-        return _open_files(Path(data), schema)
+        return open_files(Path(data), schema)
     if isinstance(data, Mapping):
         return pa.table(_columns(dict(data), schema)).to_reader()
     if type(data).__name__ == "LazyFrame" and callable(getattr(data, "collect", None)):
@@ -53,39 +55,56 @@ def open_source(data: Any, schema: pa.Schema | None) -> pa.RecordBatchReader | N
     return None
 
 
-def _open_files(path: Path, schema: pa.Schema | None) -> pa.RecordBatchReader:
-    from pyarrow import csv, dataset
+def open_files(path: Path, schema: pa.Schema | None, csv: CsvFormat | None = None) -> pa.RecordBatchReader:
+    """Open a file, or the files of a folder.
+
+    Args:
+        path: The file or folder.
+        schema: The types of columns by name, where they are known.
+        csv: How CSV files are written.
+
+    Raises:
+        NotFoundError: There is no such file.
+        SchemaError: They cannot be read, or are of different kinds.
+    """
+    from pyarrow import dataset
 
     if not path.exists():
         raise NotFoundError(f"there is no file {str(path)!r} to read rows from", location=str(path))
-    files = [path] if path.is_file() else sorted(found for found in path.rglob("*") if found.suffix in _FORMATS)
-    kinds = {found.suffix for found in files}
+    files = [path] if path.is_file() else sorted(found for found in path.rglob("*") if _kind(found) in _FORMATS)
+    kinds = {_kind(found) for found in files}
     if kinds - {".json"} and path.is_dir():  # beside files of rows, it describes them
         kinds.discard(".json")
-        files = [found for found in files if found.suffix in kinds]
+        files = [found for found in files if _kind(found) in kinds]
     if len(kinds) != 1 or not kinds <= _FORMATS.keys():
         named = ", ".join(sorted(kinds)) or "none"
         raise SchemaError(f"{str(path)!r}: rows are read from files of one of {', '.join(_FORMATS)}, found {named}")
-    (suffix,) = kinds
-    format_: Any = _FORMATS[suffix]
-    if format_ == "csv":
-        known = {field.name: field.type for field in schema or () if _is_text_type(field.type)}
-        format_ = dataset.CsvFileFormat(
-            csv.ParseOptions(delimiter="\t" if suffix == ".tsv" else ","),
-            convert_options=csv.ConvertOptions(column_types=known, strings_can_be_null=True, null_values=["", "NA"]),
-        )
+    format_ = _FORMATS[kinds.pop()]
+    if format_ != "csv" and csv is not None and csv != CsvFormat():
+        raise SchemaError(f"{str(path)!r}: options are of CSV files, found {format_}")
+    csv = csv or CsvFormat()
     try:
-        reader: pa.RecordBatchReader = dataset.dataset(list(map(str, files)), format=format_).scanner().to_reader()
-    except (pa.ArrowException, OSError) as error:
-        raise SchemaError(f"{str(path)!r} cannot be read: {error}") from error
-    return pa.RecordBatchReader.from_batches(reader.schema, _read(reader, path))
+        if format_ == "csv":
+            known = {field.name: field.type for field in schema or () if _is_text_type(field.type)}
+            reader = open_csv(files, known, csv)
+        else:
+            reader = dataset.dataset(list(map(str, files)), format=format_).scanner().to_reader()
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise SchemaError(f"{str(path)!r} cannot be read: {reason(error, files, csv)}") from error
+    return pa.RecordBatchReader.from_batches(reader.schema, _read(reader, path, files, csv))
 
 
-def _read(reader: pa.RecordBatchReader, path: Path) -> Iterator[pa.RecordBatch]:
+def _kind(file: Path) -> str:
+    """The extension, before that of a compression of text."""
+    inner = Path(file.stem).suffix
+    return inner if file.suffix in _COMPRESSED and _FORMATS.get(inner) in ("csv", "json") else file.suffix
+
+
+def _read(reader: pa.RecordBatchReader, path: Path, files: list[Path], csv: CsvFormat) -> Iterator[pa.RecordBatch]:
     try:
         yield from reader
-    except (pa.ArrowException, OSError) as error:
-        raise SchemaError(f"{str(path)!r} cannot be read: {error}") from error
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise SchemaError(f"{str(path)!r} cannot be read: {reason(error, files, csv)}") from error
 
 
 def _is_text_type(type_: pa.DataType) -> bool:
