@@ -23,8 +23,8 @@ import skerry.spark
 from figures import figure
 from skerry.iceberg.writing.table_writers import write_batches
 from skerry.spark.runtime.session import ICEBERG_EXTENSIONS, iceberg_packages, iceberg_settings
-from skerry.table.files.data_file import WrittenFile
 from skerry.table.rows.incoming import conform
+from skerry.table.statistics.written_file import WrittenFile
 
 FOLDER = Path(__file__).parents[1] / ".cache" / "compact"
 THREADS = 2

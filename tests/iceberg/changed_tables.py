@@ -18,9 +18,10 @@ from skerry.iceberg.manifests.manifest_list import ManifestContent, ManifestFile
 from skerry.iceberg.manifests.reader import read_manifest
 from skerry.iceberg.writing.delete_files import write_deletion_vectors, write_equality_deletes, write_position_deletes
 from skerry.iceberg.writing.table_writers import write_batches
-from skerry.table.files.data_file import DataFile, WrittenFile
+from skerry.table.files.data_file import DataFile
 from skerry.table.predicate import Predicate, parse
 from skerry.table.rows.metadata_columns import LINEAGE_COLUMNS
+from skerry.table.statistics.written_file import WrittenFile
 
 SCHEMA = pa.schema([pa.field("k", pa.int64()), pa.field("p", pa.int64()), pa.field("v", pa.string())])
 

@@ -22,7 +22,8 @@ from skerry.iceberg.manifests.manifest import EntryStatus, ManifestContent, Mani
 from skerry.iceberg.manifests.manifest_list import encode_manifest_list
 from skerry.iceberg.metadata.snapshot import Snapshot
 from skerry.iceberg.planning.plan import ScanPlanner
-from skerry.table.files.data_file import DataFile, WrittenFile
+from skerry.table.files.data_file import DataFile
+from skerry.table.statistics.written_file import WrittenFile
 from torture import examples
 
 NO_STATISTICS = {"skerry.statistics.enabled": "false"}

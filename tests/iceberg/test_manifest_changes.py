@@ -23,7 +23,8 @@ from skerry.iceberg.metadata.partition_spec import PartitionSpec
 from skerry.iceberg.operations import AppendFiles, RewriteFiles, RowDelta
 from skerry.iceberg.partitioning.partitions import partition_spec
 from skerry.storage import Storage
-from skerry.table.files.data_file import DataFile, WrittenFile
+from skerry.table.files.data_file import DataFile
+from skerry.table.statistics.written_file import WrittenFile
 
 
 def data_file(number: int, spec_id: int = 0) -> DataFile:

@@ -51,6 +51,10 @@ def local(location):
     return Path(location.removeprefix("file://"))
 
 
+def serialized(file):
+    return {field_id: sample.serialize() for field_id, sample in file.samples.items()}
+
+
 def batches(layout, data, size=None):
     return conform(data.to_reader(size), layout.schema)
 
@@ -82,7 +86,7 @@ def test_samples_are_those_of_the_files_rows(layout_of):
         stored = pq.read_table(local(file.data_file.location))
         for field_id, name in ((1, "k"), (2, "s"), (3, "x"), (4, "day")):
             expected = Sample().update(stored[name].combine_chunks())
-            assert file.samples[field_id] == expected.serialize(), name
+            assert file.samples[field_id].serialize() == expected.serialize(), name
 
 
 def test_a_file_is_closed_at_the_target_size(layout_of):
@@ -147,7 +151,7 @@ def test_one_file_per_partition_however_few_may_be_open(layout_of, monkeypatch, 
         stored = pq.read_table(local(file.data_file.location))
         first = file.data_file.partition[0] - 19723
         assert stored["k"].to_pylist() == list(range(first, 4_000, 200))
-        assert file.samples[1] == Sample().update(stored["k"].combine_chunks()).serialize()
+        assert file.samples[1].serialize() == Sample().update(stored["k"].combine_chunks()).serialize()
 
 
 def test_sorted_rows_of_many_partitions_wait_on_disk(layout_of, monkeypatch, spools):
@@ -263,7 +267,7 @@ def test_describing_a_file_finds_what_its_writer_knew(layout_of, partition_by):
     layout = layout_of(partition_by=partition_by)
     for written in write_batches(layout, batches(layout, rows(60))):
         described = describe_file(DescribeTask(written.data_file.location, layout))
-        assert described.samples == written.samples
+        assert serialized(described) == serialized(written)
         assert repr(described.data_file) == repr(written.data_file)  # NaN partitions are equal as text only
 
 

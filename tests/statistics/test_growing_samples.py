@@ -12,7 +12,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 import skerry
 from skerry import puffin
 from skerry.errors import SchemaError
-from skerry.iceberg.statistics import growing, sample_pieces
+from skerry.iceberg.statistics import growing, sample_pieces, samples
 from skerry.storage import Storage
 from skerry.theta import Sample
 from skerry.theta.setops import below
@@ -48,9 +48,10 @@ def peer(tmp_path):
     return SqlCatalog("skerry", uri=f"sqlite:///{warehouse}/catalog.db", warehouse=f"file://{warehouse}")
 
 
-def forget(monkeypatch):
+def forget():
     """As another process would find it."""
-    monkeypatch.setattr(growing, "_REMEMBERED", growing._Remembered())
+    growing._REMEMBERED.clear()
+    samples._KNOWN.clear()
 
 
 def newest_file(table):
@@ -114,7 +115,7 @@ def test_small_appends_write_little_and_count_exactly(table, monkeypatch, cold):
     assert first > 900_000
     for number in range(20):
         if cold:
-            forget(monkeypatch)
+            forget()
         table.append(rows(20_000 + number, 20_001 + number))
         assert newest_file(table).file_size_in_bytes < 8_000
         assert 1 <= chain(table) <= 6, "one whole sample, and a binary counter of pieces"
@@ -215,7 +216,7 @@ def test_a_lost_piece_costs_counts_until_analyze_and_is_never_called_fresh(table
         table.append(rows(20_000 + number, 20_001 + number))
     first = table.refresh().handle.state.metadata.statistics[0]
     Path(first.statistics_path.removeprefix("file://")).unlink()
-    forget(monkeypatch)
+    forget()
     assert not {str(found) for found in table.refresh().freshness().values()} & {"fresh"}
     table.append(rows(20_003, 20_004))
     assert not {str(found) for found in table.refresh().freshness().values()} & {"fresh"}
@@ -353,7 +354,7 @@ def test_random_histories_count_what_is_there(table, tmp_path, monkeypatch, seed
     history = History(table, tmp_path, seed)
     for number in range(16):
         if history.chance.random() < 0.3:
-            forget(monkeypatch)
+            forget()
         kind = history.step(number)
         content = table.refresh().scan().to_arrow()
         for name, found in table.statistics().items():

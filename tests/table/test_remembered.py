@@ -35,3 +35,18 @@ def test_threads_keep_and_find_at_the_same_time():
     finally:
         sys.setswitchinterval(interval)
     assert sum(remembered.find(key) is not None for key in range(7)) == 3
+
+
+def test_what_is_kept_takes_no_more_than_the_bytes():
+    remembered: Remembered[int, str] = Remembered(10, limit_bytes=6, size_of=len)
+    for key, value in ((1, "aaa"), (2, "bb"), (1, "a"), (3, "ccc")):
+        assert remembered.keep(key, value) == value
+    assert [remembered.find(key) for key in (1, 2, 3)] == ["a", "bb", "ccc"]
+    assert remembered.keep(4, "too large") == "too large"
+    assert remembered.find(4) is None
+    remembered.keep(5, "dddd")
+    assert [remembered.find(key) for key in (1, 2, 3, 5)] == [None, None, None, "dddd"]
+    remembered.forget(5)
+    remembered.forget(6)
+    remembered.keep(7, "gggggg")
+    assert remembered.find(7) == "gggggg"

@@ -4,6 +4,7 @@ import contextlib
 import datetime
 import decimal
 import itertools
+import pickle
 
 import numpy as np
 import pyarrow as pa
@@ -19,8 +20,14 @@ from skerry.table.rows.schema import leaves
 from skerry.table.statistics.file_groups import FileGroup, SketchedFile, ThinnedGroup, deletes_key, key_of
 from skerry.table.statistics.group_samples import GroupSamples
 from skerry.table.statistics.puffin_regions import read_rows
-from skerry.table.statistics.row_sample import ALL_ROWS, RowSample, most_rows, united
-from skerry.table.statistics.row_sample_layout import decode_row_sample, encode_row_sample
+from skerry.table.statistics.row_sample import (
+    ALL_ROWS,
+    RowSample,
+    decode_row_sample,
+    encode_row_sample,
+    most_rows,
+    united,
+)
 from skerry.table.statistics.row_sampling import RowSampler, file_limit
 
 SCHEMA = pa.schema(
@@ -178,11 +185,12 @@ def test_unsampled_files_and_unknown_positions_are_blurred():
 def test_encoding_and_damage():
     sample = united([sample_of(rows(0, 5000)).of_file(1), sample_of(rows(5000, 6000)).of_file(2)]).with_blurred([2])
     data = encode_row_sample(sample)
-    again = decode_row_sample(data)
-    assert (again.theta, again.blurred) == (sample.theta, sample.blurred)
-    assert again.values.equals(sample.values)
-    for name in ("priorities", "files", "positions"):
-        assert np.array_equal(getattr(again, name), getattr(sample, name))
+    assert len(pickle.dumps(sample)) < len(data) + 200
+    for again in (decode_row_sample(data), pickle.loads(pickle.dumps(sample))):
+        assert (again.theta, again.blurred) == (sample.theta, sample.blurred)
+        assert again.values.equals(sample.values)
+        for name in ("priorities", "files", "positions"):
+            assert np.array_equal(getattr(again, name), getattr(sample, name))
     assert len(decode_row_sample(encode_row_sample(RowSample()))) == 0
     for size in (0, 10, len(data) - 1):
         with pytest.raises(FormatError, match=r"samples\.md § 4"):

@@ -25,9 +25,10 @@ from skerry.iceberg.table import IcebergTable
 from skerry.iceberg.writing.layout import FileLayout
 from skerry.parquet import read_metadata
 from skerry.storage import Storage, name
-from skerry.table.files.data_file import DataFile, WrittenFile
+from skerry.table.files.data_file import DataFile
 from skerry.table.files.evolution import has_ids
 from skerry.table.files.locations import OUTSIDE_PROPERTY
+from skerry.table.statistics.written_file import WrittenFile
 
 __all__ = ["open_file"]
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from skerry.iceberg.operations import MetadataChange, SnapshotChange
     from skerry.iceberg.planning.scan_server import ScanServer
     from skerry.iceberg.writing.layout import FileLayout
-    from skerry.table.files.data_file import WrittenFile
     from skerry.table.statistics.table_sample import TableSample
+    from skerry.table.statistics.written_file import WrittenFile
     from skerry.theta import ThetaSketch
 
 __all__ = ["IcebergHandle"]

@@ -37,11 +37,12 @@ if TYPE_CHECKING:
     from skerry.iceberg.reading.changes import Changes
     from skerry.iceberg.reading.scan import Scan
     from skerry.table.copying import CopyRequest, CopySummary
-    from skerry.table.files.data_file import DataFile, WrittenFile
+    from skerry.table.files.data_file import DataFile
     from skerry.table.inspection.upkeep import Upkeep
     from skerry.table.merging import MergeClauses
     from skerry.table.movable import CopyCatalog
     from skerry.table.statistics.column_statistics import ColumnStatistics, Freshness
+    from skerry.table.statistics.written_file import WrittenFile
     from skerry.table.summaries import (
         AnalyzeSummary,
         ChangeSummary,

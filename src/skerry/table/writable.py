@@ -11,9 +11,9 @@ import pyarrow as pa
 from skerry.arguments import check_instance, check_list
 from skerry.errors import SchemaError
 from skerry.table.arguments import Condition, Parameters, Rows, WriteOptions
-from skerry.table.files.data_file import WrittenFile
 from skerry.table.history import MAIN, Snapshot
 from skerry.table.readable import ReadableTable
+from skerry.table.statistics.written_file import WrittenFile
 from skerry.table.stream_batch import stream_batch
 from skerry.table.work.progress import Progress, progress_callback
 from skerry.table.work.tasks import Executor

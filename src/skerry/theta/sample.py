@@ -127,7 +127,10 @@ class Sample:
         Returns:
             The sample itself.
         """
-        self._merged = self.compact
+        kept = self.compact
+        if kept.hashes.base is not None:  # of up to twice as many hashes
+            kept = self._kept = CompactSketch(kept.theta, kept.hashes.copy(), kept.is_empty)
+        self._merged = kept
         self._collector = None
         return self
 

@@ -29,16 +29,16 @@ from skerry.iceberg.reading.scan import scan
 from skerry.iceberg.writing.layout import FileLayout
 from skerry.parquet import Codec, FileMetadata, PageType, decode_page_header, read_metadata
 from skerry.storage import Storage, file_key, is_within
-from skerry.table.files.data_file import DataFile, WrittenFile
+from skerry.table.files.data_file import DataFile
 from skerry.table.files.evolution import all_ids, has_ids, identify, plan_conversion
 from skerry.table.files.locations import OUTSIDE_PROPERTY
 from skerry.table.files.row_reader import RowReader
 from skerry.table.files.scan_task import FileScanTask
 from skerry.table.rows.schema import FIELD_ID_KEY, leaves, nearest
 from skerry.table.rows.values import encode_value, natural_value
-from skerry.table.statistics.row_sample_layout import encode_row_sample
 from skerry.table.statistics.row_sampling import sample_file
 from skerry.table.statistics.sketching import sketch_parquet
+from skerry.table.statistics.written_file import WrittenFile
 from skerry.table.work.tasks import Executor, JobProgress, ProgressCallback, ThreadExecutor
 from skerry.theta import Sample
 from skerry.variant import is_variant
@@ -251,10 +251,10 @@ def _describe(task: AddTask) -> WrittenFile:
         partition=partition,
         nan_value_counts=sketches.nan_value_counts,
     )
-    samples = {number: sample.serialize() for number, sample in sketches.samples.items()}
+    samples = {number: sample.release() for number, sample in sketches.samples.items()}
     file = FileScanTask(data_file, constants=task.values)
     rows = sample_file(task.reader, file, {*sketched, *(task.constants.keys() & set(layout.sketched))}, metadata)
-    return _with_constants(task, WrittenFile(data_file, samples, None if rows is None else encode_row_sample(rows)))
+    return _with_constants(task, WrittenFile(data_file, samples, rows))
 
 
 def _with_constants(task: AddTask, file: WrittenFile) -> WrittenFile:
@@ -271,7 +271,7 @@ def _with_constants(task: AddTask, file: WrittenFile) -> WrittenFile:
         if value is not None and not isinstance(value, str | bytes):
             lower[leaf.field_id] = upper[leaf.field_id] = encode_value(leaf.type, value)
         if leaf.field_id in task.layout.sketched:
-            samples[leaf.field_id] = Sample().update(pa.array([natural_value(leaf.type, value)], leaf.type)).serialize()
+            samples[leaf.field_id] = Sample().update(pa.array([natural_value(leaf.type, value)], leaf.type)).release()
     described = dataclasses.replace(
         data_file, value_counts=counts, null_value_counts=nulls, lower_bounds=lower, upper_bounds=upper
     )

@@ -153,7 +153,7 @@ class _Work:
                 found.samples,
                 row_count=found.row_count,
                 deletes=deletes_of(task.file),
-                rows=found.row_sample,
+                rows=found.rows,
             )
             for task, found in zip(self.tasks[: self.new_files], sampled, strict=False)
         ]

@@ -57,6 +57,6 @@ def _sample(
     files = [task for task in live_files(state, snapshot) if task.data_file.location in locations]
     tasks = [SketchTask(task, reader, field_ids) for task in files]
     return tuple(
-        sketched_file(task.data_file, sampled.samples, row_count=sampled.row_count, rows=sampled.row_sample)
+        sketched_file(task.data_file, sampled.samples, row_count=sampled.row_count, rows=sampled.rows)
         for task, sampled in zip(files, executor.map(sketch_file, tasks), strict=True)
     )

@@ -32,12 +32,12 @@ from skerry.iceberg.writing.table_writers import write_batches
 from skerry.storage import join
 from skerry.table.arguments import Condition
 from skerry.table.commit import RetryPolicy
-from skerry.table.files.data_file import WrittenFile
 from skerry.table.files.row_reader import RowReader
 from skerry.table.files.scan_task import FileScanTask
 from skerry.table.owned_files import OwnedFiles, log_after_publish
 from skerry.table.rows.schema import leaves
 from skerry.table.rows.values import decode_value
+from skerry.table.statistics.written_file import WrittenFile
 from skerry.table.summaries import CompactOptions, CompactSummary
 from skerry.table.work.tasks import Executor, JobProgress, ProgressCallback, ThreadExecutor
 

@@ -21,12 +21,13 @@ from skerry.iceberg.reading.scan import scan
 from skerry.iceberg.writing.table_writers import write_batches
 from skerry.storage import Storage
 from skerry.table.arguments import Condition, Rows
-from skerry.table.files.data_file import DeleteKind, WrittenFile
+from skerry.table.files.data_file import DeleteKind
 from skerry.table.files.row_deletes import deleted_positions
 from skerry.table.files.row_reader import RowReader
 from skerry.table.files.scan_task import FileScanTask
 from skerry.table.merging.rules import RowNumbers
 from skerry.table.rows.incoming import conform
+from skerry.table.statistics.written_file import WrittenFile
 from skerry.table.summaries import RowChangeSummary
 
 __all__ = ["PositionFinder", "delete", "overwrite"]

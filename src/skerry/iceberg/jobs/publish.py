@@ -29,10 +29,11 @@ from skerry.iceberg.writing.table_writers import PartitionedWriter, write_batche
 from skerry.storage import Storage, join
 from skerry.table.commit import RetryPolicy
 from skerry.table.connector.publication import Publication, WriteMode
-from skerry.table.files.data_file import DataFile, WrittenFile
+from skerry.table.files.data_file import DataFile
 from skerry.table.owned_files import OwnedFiles, owned_files
 from skerry.table.rows.incoming import conform, open_batches
 from skerry.table.statistics.table_sample import partition_name
+from skerry.table.statistics.written_file import WrittenFile
 from skerry.table.work.tasks import Executor, ThreadExecutor
 
 __all__ = ["Publication", "Share", "WriteMode", "check_publication", "owned_shares", "publish", "write_share"]

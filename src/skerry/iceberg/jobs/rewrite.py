@@ -12,10 +12,10 @@ import pyarrow as pa
 
 from skerry.iceberg.writing.layout import FileLayout
 from skerry.iceberg.writing.table_writers import write_batches
-from skerry.table.files.data_file import WrittenFile
 from skerry.table.files.row_reader import RowReader
 from skerry.table.files.scan_task import FileScanTask
 from skerry.table.merging.rules import Actions, RowNumbers
+from skerry.table.statistics.written_file import WrittenFile
 
 __all__ = ["FileChange", "Matches", "Rewriter", "UpdateRows", "pack"]
 

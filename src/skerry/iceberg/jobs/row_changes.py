@@ -30,12 +30,13 @@ from skerry.iceberg.writing.delete_files import write_deletion_vectors, write_po
 from skerry.iceberg.writing.layout import FileLayout
 from skerry.storage import Storage
 from skerry.table.commit import RetryPolicy
-from skerry.table.files.data_file import DeleteKind, WrittenFile
+from skerry.table.files.data_file import DeleteKind
 from skerry.table.files.row_deletes import deleted_positions, distinct_positions
 from skerry.table.owned_files import OwnedFiles
 from skerry.table.predicate import Predicate
 from skerry.table.statistics.file_groups import deletes_key
 from skerry.table.statistics.table_sample import delete_name, partition_name
+from skerry.table.statistics.written_file import WrittenFile
 from skerry.table.summaries import RowChangeSummary
 from skerry.table.work.read_ahead import default_threads
 from skerry.table.work.tasks import Executor, JobProgress, ProgressCallback, ThreadExecutor

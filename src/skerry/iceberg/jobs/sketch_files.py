@@ -22,7 +22,6 @@ from skerry.table.statistics.column_statistics import SketchPolicy
 from skerry.table.statistics.file_groups import SketchedFile, key_of
 from skerry.table.statistics.group_samples import GroupSamples
 from skerry.table.statistics.row_sample import RowSample
-from skerry.table.statistics.row_sample_layout import decode_row_sample, encode_row_sample
 from skerry.table.statistics.row_sampling import sample_file
 from skerry.table.statistics.sketching import BatchSketcher, sketch_parquet
 from skerry.table.statistics.table_sample import sketched_file
@@ -62,17 +61,12 @@ class FileSample:
     Args:
         row_count: The number of live rows.
         samples: By field id; a sample is small and picklable.
-        rows: Some of the live rows, as `skerry.table.statistics.row_sample_layout` encodes them.
+        rows: Some of the live rows; None if none were sampled.
     """
 
     row_count: int
     samples: dict[int, Sample]
-    rows: bytes | None = None
-
-    @property
-    def row_sample(self) -> RowSample | None:
-        """The sampled rows; None if there are none."""
-        return None if self.rows is None else decode_row_sample(self.rows)
+    rows: RowSample | None = None
 
 
 def sketch_file(task: SketchTask) -> FileSample:
@@ -96,7 +90,7 @@ def sketch_file(task: SketchTask) -> FileSample:
             return FileSample(
                 file.record_count,
                 {key: sample.release() for key, sample in found.samples.items()},
-                None if chosen is None else encode_row_sample(chosen),
+                chosen,
             )
     sketcher = BatchSketcher(reader.schema, task.field_ids, samples_rows=task.samples_rows, is_whole=False)
     rows = 0
@@ -106,11 +100,10 @@ def sketch_file(task: SketchTask) -> FileSample:
             batch = batch.filter(~is_gone) if is_gone.any() else batch
         rows += batch.num_rows
         sketcher.update(batch)
-    chosen = sketcher.row_sample()
     return FileSample(
         rows,
         {field_id: sample.release() for field_id, sample in sketcher.samples.items()},
-        None if chosen is None else encode_row_sample(chosen),
+        sketcher.row_sample(),
     )
 
 
@@ -164,7 +157,7 @@ def sample_again(
             sampled.samples,
             row_count=sampled.row_count,
             deletes=deletes.get(key := key_of(task.file.data_file.location), files[key]),
-            rows=sampled.row_sample,
+            rows=sampled.rows,
         )
         for task, sampled in zip(todo, found, strict=True)
     )

@@ -9,9 +9,10 @@ from skerry.iceberg.manifests.manifest import EntryStatus, ManifestEntry
 from skerry.iceberg.metadata.state import MAIN, TableState
 from skerry.iceberg.operations.change import MetadataChange, SnapshotChange
 from skerry.iceberg.statistics.thinning import is_continued
-from skerry.table.files.data_file import DataFile, WrittenFile
+from skerry.table.files.data_file import DataFile
 from skerry.table.statistics.file_groups import SketchedFile
 from skerry.table.statistics.table_sample import SampleChange, TableSample, sketched_files
+from skerry.table.statistics.written_file import WrittenFile
 from skerry.theta import ThetaSketch
 
 __all__ = ["AppendFiles", "PublishSketches"]

@@ -16,10 +16,11 @@ from skerry.iceberg.manifests.manifest import EntryStatus, FileContent, Manifest
 from skerry.iceberg.metadata.state import MAIN, TableState
 from skerry.iceberg.operations.change import DeleteKey, SnapshotChange
 from skerry.iceberg.operations.conflicts import Conflicts, Isolation
-from skerry.table.files.data_file import DataFile, WrittenFile
+from skerry.table.files.data_file import DataFile
 from skerry.table.predicate import ALWAYS_TRUE, Predicate
 from skerry.table.statistics.file_groups import SketchedFile, ThinnedGroup, key_of
 from skerry.table.statistics.table_sample import SampleChange, delete_name, partition_name, sketched_files
+from skerry.table.statistics.written_file import WrittenFile
 
 __all__ = ["OverwriteFiles", "RewriteFiles", "RowDelta"]
 

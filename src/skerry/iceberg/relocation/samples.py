@@ -30,7 +30,7 @@ from skerry.table.statistics.group_samples import MAX_GROUPS, GroupSamples
 from skerry.table.statistics.group_samples_layout import encode_group_samples
 from skerry.table.statistics.group_sketches import GroupSketches, encode_group_sketches, group_key
 from skerry.table.statistics.puffin_regions import ROW_PROPERTIES
-from skerry.table.statistics.row_sample_layout import encode_row_sample
+from skerry.table.statistics.row_sample import encode_row_sample
 from skerry.table.table_files import FileKind
 
 __all__ = ["relocate_statistics"]

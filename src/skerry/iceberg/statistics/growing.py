@@ -11,11 +11,9 @@ What a process has written or read last is remembered, so that its next commit r
 
 from __future__ import annotations
 
-import threading
 import time
-from collections import OrderedDict
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Final
 
 from skerry.iceberg.metadata.snapshot import Snapshot
@@ -29,7 +27,7 @@ from skerry.iceberg.statistics.sample_pieces import (
     SamplePieces,
     chain_text,
 )
-from skerry.iceberg.statistics.samples import read_pieces
+from skerry.iceberg.statistics.samples import keep_pieces, paths_of, read_pieces
 from skerry.puffin import PuffinWriter
 from skerry.table.statistics.column_sample import ColumnSample
 from skerry.table.statistics.group_samples import PUBLISHED_HASHES, GroupSamples
@@ -37,6 +35,7 @@ from skerry.table.statistics.group_samples_layout import encode_group_samples
 from skerry.table.statistics.group_sketches import encode_group_sketches, group_sketch_bytes
 from skerry.table.statistics.puffin_regions import add_region, add_rows
 from skerry.table.statistics.table_sample import SampleChange, TableSample, max_groups
+from skerry.table.work.remembered import Remembered
 from skerry.theta.layout import CompactSketch
 from skerry.theta.setops import below, smallest, union
 
@@ -50,8 +49,6 @@ _COLUMN_BYTES: Final = 48
 """What a column takes in a piece beside its hashes."""
 _MOST_PIECES: Final = 32
 """A longer chain is joined, whatever that writes: readers read every piece."""
-_REMEMBERED_BYTES: Final = 256 << 20
-_MOST_REMEMBERED: Final = 64
 _MAX_AGE_PROPERTY: Final = "history.expire.max-snapshot-age-ms"
 _MAX_AGE_MS: Final = 5 * 86_400_000
 
@@ -75,8 +72,7 @@ class GrowingSample:
     @property
     def size_bytes(self) -> int:
         """The memory it takes."""
-        parts = (self.pieces.whole, *self.pieces.added)
-        return sum(map(_size_bytes, parts)) + sum(sketch.hashes.nbytes for sketch in self.sketches.values())
+        return self.pieces.size_bytes + sum(sketch.hashes.nbytes for sketch in self.sketches.values())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,45 +98,29 @@ class Growth:
         """The snapshots whose statistics files hold the earlier parts."""
         return tuple(link.snapshot_id for link in self.before.links)
 
-    def remember(self, link: Link, path: str) -> None:
-        """Keep what the next append needs, once the piece has been written.
+    def after(self, link: Link, path: str) -> GrowingSample:
+        """What the next append needs, once the piece has been written.
 
         Args:
             link: The new part.
             path: Its statistics file.
         """
         old = self.before
-        pieces = SamplePieces(
-            (*old.links, link), old.whole, (*old.added, self.piece), 0, old.schema_id, old.last_column_id
-        )
-        _REMEMBERED.keep(GrowingSample(pieces, (*self.paths, path), self.sketches, self.exact))
+        links, added = (*old.links, link), (*old.added, self.piece)
+        pieces = SamplePieces(links, old.whole, added, 0, old.schema_id, old.last_column_id)
+        return GrowingSample(pieces, (*self.paths, path), self.sketches, self.exact)
 
 
-class _Remembered:
-    """The growing samples that this process used last, by statistics file."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._samples: OrderedDict[str, tuple[GrowingSample, int]] = OrderedDict()
-
-    def keep(self, sample: GrowingSample) -> None:
-        size = sample.size_bytes
-        with self._lock:
-            for path in sample.paths[:-1]:
-                self._samples.pop(path, None)
-            self._samples[sample.paths[-1]] = (sample, size)
-            while (
-                len(self._samples) > _MOST_REMEMBERED
-                or sum(one for _, one in self._samples.values()) > _REMEMBERED_BYTES
-            ):
-                self._samples.popitem(last=False)
-
-    def find(self, path: str) -> GrowingSample | None:
-        with self._lock:
-            return self._samples.get(path, (None, 0))[0]
+_REMEMBERED: Final[Remembered[str, GrowingSample]] = Remembered(
+    64, limit_bytes=256 << 20, size_of=lambda sample: sample.size_bytes
+)
+"""The growing samples that this process used last, by the statistics file of their newest part."""
 
 
-_REMEMBERED = _Remembered()
+def _remember(sample: GrowingSample) -> None:
+    for path in sample.paths[:-1]:
+        _REMEMBERED.forget(path)
+    _REMEMBERED.keep(sample.paths[-1], sample)
 
 
 def growth(base: TableState, parent: Snapshot | None, change: SampleChange, data_bytes: int) -> Growth | None:
@@ -190,7 +170,7 @@ def growth(base: TableState, parent: Snapshot | None, change: SampleChange, data
 
 def add_sample(
     writer: PuffinWriter, state: TableState, location: str, snapshot: Snapshot, sample: TableSample | Growth
-) -> None:
+) -> Callable[[], None]:
     """Add samples to a statistics file.
 
     Args:
@@ -199,6 +179,9 @@ def add_sample(
         location: The file.
         snapshot: The snapshot that the samples describe.
         sample: All of its samples, or what it adds to those before.
+
+    Returns:
+        Remembers them for the next commit; to be called once the file has been written.
     """
     metadata = state.metadata
     missing_files = sample.missing_files if isinstance(sample, TableSample) else 0
@@ -208,16 +191,16 @@ def add_sample(
         writer.properties[CHAIN_PROPERTY] = chain_text(sample.before.links)
         checksum = add_region(writer, ADDED_PROPERTIES, encode_group_samples(sample.piece))
         add_rows(writer, sample.piece.rows, state.properties)
-        sample.remember(Link(snapshot.snapshot_id, checksum), location)
-        return
+        grown = sample.after(Link(snapshot.snapshot_id, checksum), location)
+        return lambda: _remember(grown)
     checksum = add_region(writer, SAMPLE_PROPERTIES, encode_group_samples(sample.groups))
-    add_rows(writer, sample.groups.rows, state.properties)
+    has_rows = add_rows(writer, sample.groups.rows, state.properties)
     if sample.own.sketches:
         add_region(writer, SKETCH_PROPERTIES, encode_group_sketches(sample.own))
-    elif not missing_files and _size_bytes(sample.groups) >= _LEAST_BYTES:
-        link = Link(snapshot.snapshot_id, checksum)
-        pieces = SamplePieces((link,), sample.groups, (), 0, metadata.current_schema_id, metadata.last_column_id)
-        _REMEMBERED.keep(_grown(pieces, (location,), sample.groups))
+    groups = sample.groups if has_rows else replace(sample.groups, rows=None)
+    link = Link(snapshot.snapshot_id, checksum)
+    pieces = SamplePieces((link,), groups, (), *values[3:], *values[1:3], sample.own)
+    return lambda: keep_pieces(state.storage, (location,), pieces)
 
 
 def _grown(pieces: SamplePieces, paths: tuple[str, ...], groups: GroupSamples) -> GrowingSample:
@@ -231,20 +214,13 @@ def _known(base: TableState, parent: Snapshot) -> GrowingSample | None:
     if file is None:
         return None
     found = _REMEMBERED.find(file.statistics_path)
-    if found is not None and _paths(base, found.pieces) == found.paths:
+    if found is not None and paths_of(base, found.pieces) == found.paths:
         return found
     pieces = read_pieces(base, parent)
-    paths = None if pieces is None else _paths(base, pieces)
-    if pieces is None or paths is None:
+    paths = None if pieces is None else paths_of(base, pieces)
+    if pieces is None or paths is None or pieces.whole.size_bytes < _LEAST_BYTES:
         return None
     return _grown(pieces, paths, pieces.groups(max_groups(base.properties)))
-
-
-def _paths(base: TableState, pieces: SamplePieces) -> tuple[str, ...] | None:
-    """The statistics files that are registered for the parts of a sample; None if one has none."""
-    files = [base.statistics_file(link.snapshot_id) for link in pieces.links]
-    paths = tuple(file.statistics_path for file in files if file is not None)
-    return paths if len(paths) == len(files) else None
 
 
 def _only_appends(change: SampleChange) -> bool:
@@ -254,8 +230,8 @@ def _only_appends(change: SampleChange) -> bool:
 
 def _pays(old: SamplePieces, piece: GroupSamples, data_bytes: int) -> bool:
     """Whether a piece is worth it: the whole sample is large, also beside the commit and beside all pieces."""
-    whole_bytes = _size_bytes(old.whole)
-    added_bytes = _size_bytes(piece) + sum(map(_size_bytes, old.added))
+    whole_bytes = old.whole.size_bytes
+    added_bytes = piece.size_bytes + sum(part.size_bytes for part in old.added)
     return whole_bytes >= _LEAST_BYTES and whole_bytes * 10 > data_bytes and 2 * added_bytes <= whole_bytes
 
 
@@ -277,14 +253,9 @@ def _below(column: ColumnSample, theta: int) -> ColumnSample:
     )
 
 
-def _size_bytes(groups: GroupSamples) -> int:
-    rows = 0 if groups.rows is None else groups.rows.size_bytes
-    return rows + sum(column.hashes.nbytes + column.members.nbytes for column in groups.columns.values())
-
-
 def _joined_bytes(first: GroupSamples, second: GroupSamples) -> int:
     """About what both take in a file as one piece."""
-    return _size_bytes(first) + _size_bytes(second) + _COLUMN_BYTES * len(first.columns)
+    return first.size_bytes + second.size_bytes + _COLUMN_BYTES * len(first.columns)
 
 
 def _file_count(groups: GroupSamples) -> int:

@@ -170,11 +170,14 @@ def write_statistics(
                 properties=properties,
             )
         )
+    remember = None
     if sample is not None:
         from skerry.iceberg.statistics.growing import add_sample  # not needed for reading
 
-        add_sample(writer, state, location, snapshot, sample)
+        remember = add_sample(writer, state, location, snapshot, sample)
     file_size, footer_size = writer.write(location, storage=state.storage)
+    if remember is not None:
+        remember()
     return StatisticsFile(
         snapshot_id=snapshot.snapshot_id,
         statistics_path=location,

@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from skerry.errors import FormatError, NotFoundError, UnsupportedError
 from skerry.puffin import PuffinReader
@@ -50,6 +51,9 @@ CHAIN_PROPERTY = "skerry.added-samples.chain"
 SKETCH_PROPERTIES = tuple(f"skerry.group-sketches.{name}" for name in ("offset", "length", "xxh3"))
 """The footer properties that describe the sketches of single groups, if the table keeps any."""
 
+_FILE_BYTES: Final = 200
+"""What a file takes in memory: two numbers in a dictionary."""
+
 
 @dataclass(frozen=True, slots=True)
 class Link:
@@ -85,6 +89,14 @@ class SamplePieces:
     schema_id: int
     last_column_id: int
     own: GroupSketches = field(default_factory=GroupSketches)
+
+    @property
+    def size_bytes(self) -> int:
+        """About the memory that all parts take."""
+        parts = (self.whole, *self.added)
+        files = sum(len(group.files) for part in parts for group in part.groups)
+        own = sum(sketch.hashes.nbytes for found in self.own.sketches.values() for sketch in found.values())
+        return own + _FILE_BYTES * files + sum(part.size_bytes for part in parts)
 
     def groups(self, max_groups: int) -> GroupSamples:
         """All parts together."""

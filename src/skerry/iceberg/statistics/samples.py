@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
@@ -24,12 +25,15 @@ from skerry.iceberg.statistics.sample_pieces import (
     rows_of,
 )
 from skerry.puffin import PuffinReader
+from skerry.storage import Storage
 from skerry.table.rows.schema import Leaf, leaves
 from skerry.table.rows.values import arrow_storage
 from skerry.table.statistics.file_groups import deletes_key, key_of
 from skerry.table.statistics.group_samples import GroupSamples
 from skerry.table.statistics.row_sample import RowSample
 from skerry.table.statistics.table_sample import TableSample, delete_name, max_groups
+from skerry.table.work.batch_cache import version_of
+from skerry.table.work.remembered import Remembered
 from skerry.theta import Sample
 from skerry.theta.layout import EMPTY_SKETCH
 
@@ -39,8 +43,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "deletes_of",
+    "keep_pieces",
     "live_deletes",
     "live_files",
+    "paths_of",
     "published_sample",
     "read_pieces",
     "read_rows",
@@ -68,9 +74,62 @@ def read_sample(state: TableState, snapshot: Snapshot) -> TableSample | None:
 def read_pieces(state: TableState, snapshot: Snapshot) -> SamplePieces | None:
     """The samples of a snapshot as its statistics file and the earlier ones that this continues hold them.
 
-    None if there are none, or if one of the pieces is lost.
+    None if there are none, or if one of the pieces is lost. What this process read or wrote last is not read again.
     """
-    return pieces_of(functools.partial(_open_file, state), snapshot.snapshot_id)
+    file = state.statistics_file(snapshot.snapshot_id)
+    if file is None:
+        return None
+    known = _KNOWN.find(file.statistics_path)
+    if known is not None and known.is_valid(state):
+        return known.pieces
+    found = pieces_of(functools.partial(_open_file, state), snapshot.snapshot_id)
+    paths = None if found is None else paths_of(state, found)
+    if found is not None and paths is not None:
+        keep_pieces(state.storage, paths, found)
+    return found
+
+
+def paths_of(state: TableState, pieces: SamplePieces) -> tuple[str, ...] | None:
+    """The statistics files that are registered for the parts of a sample; None if one has none."""
+    files = [state.statistics_file(link.snapshot_id) for link in pieces.links]
+    paths = tuple(file.statistics_path for file in files if file is not None)
+    return paths if len(paths) == len(files) else None
+
+
+def keep_pieces(storage: Storage, paths: tuple[str, ...], pieces: SamplePieces) -> None:
+    """Remember samples.
+
+    Args:
+        storage: Access to their files.
+        paths: The statistics files of the parts.
+        pieces: The samples as these files hold them.
+    """
+    versions = _versions(storage, paths)
+    if versions is not None:
+        _KNOWN.keep(paths[-1], _KnownPieces(paths, versions, pieces))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _KnownPieces:
+    """Samples, and the files that held them."""
+
+    paths: tuple[str, ...]
+    versions: tuple[object, ...]
+    pieces: SamplePieces
+
+    def is_valid(self, state: TableState) -> bool:
+        """Whether these files are there as they were, and registered for the parts."""
+        return paths_of(state, self.pieces) == self.paths and _versions(state.storage, self.paths) == self.versions
+
+
+def _versions(storage: Storage, paths: tuple[str, ...]) -> tuple[object, ...] | None:
+    found = tuple(version_of(storage, path) for path in paths)
+    return None if None in found else found
+
+
+_KNOWN: Final[Remembered[str, _KnownPieces]] = Remembered(
+    64, limit_bytes=64 << 20, size_of=lambda known: known.pieces.size_bytes
+)
 
 
 def _open_file(state: TableState, snapshot_id: int) -> PuffinReader | None:

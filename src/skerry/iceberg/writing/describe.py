@@ -10,12 +10,11 @@ import pyarrow.parquet as pq
 from skerry.errors import FormatError, SkerryError
 from skerry.iceberg.writing.layout import FileLayout
 from skerry.parquet import read_metadata
-from skerry.table.files.data_file import WrittenFile
 from skerry.table.files.row_reader import RowReader
 from skerry.table.files.scan_task import FileScanTask
-from skerry.table.statistics.row_sample_layout import encode_row_sample
 from skerry.table.statistics.row_sampling import sample_file
 from skerry.table.statistics.sketching import sketch_parquet
+from skerry.table.statistics.written_file import WrittenFile
 
 __all__ = ["DescribeTask", "describe_file"]
 
@@ -59,10 +58,10 @@ def describe_file(task: DescribeTask) -> WrittenFile:
         nan_value_counts=sketched.nan_value_counts,
         is_sorted=task.is_sorted,
     )
-    samples = {field_id: sample.serialize() for field_id, sample in sketched.samples.items()}
+    samples = {field_id: sample.release() for field_id, sample in sketched.samples.items()}
     reader = RowReader(layout.storage, layout.schema, layout.schema)
     rows = sample_file(reader, FileScanTask(data_file), layout.sketched, metadata)
-    return WrittenFile(data_file, samples, None if rows is None else encode_row_sample(rows))
+    return WrittenFile(data_file, samples, rows)
 
 
 def _read(layout: FileLayout, location: str, names: list[str]) -> pa.Table:

@@ -16,11 +16,10 @@ import pyarrow as pa
 from skerry.iceberg.writing.file_writers import FileWriter
 from skerry.iceberg.writing.layout import FileLayout
 from skerry.storage import join
-from skerry.table.files.data_file import WrittenFile
 from skerry.table.owned_files import give_up
 from skerry.table.rows.spill_file import SpillFile
-from skerry.table.statistics.row_sample_layout import encode_row_sample
 from skerry.table.statistics.sketching import BatchSketcher
+from skerry.table.statistics.written_file import WrittenFile
 
 if TYPE_CHECKING:
     from skerry.table.indexes.collecting import KeyCollector
@@ -338,9 +337,7 @@ class _OpenFile:
         )
         if self._keys is not None:
             self._keys.finish(self._location)
-        samples = {field_id: sample.serialize() for field_id, sample in self._sketcher.samples.items()}
-        sampled = self._sketcher.row_sample()
-        return WrittenFile(data_file, samples, None if sampled is None else encode_row_sample(sampled))
+        return WrittenFile(data_file, self._sketcher.samples, self._sketcher.row_sample())
 
     def abort(self) -> None:
         """Discard the file."""

@@ -17,7 +17,6 @@ from skerry.paimon.writing.data_files import WrittenDataFile
 from skerry.paimon.writing.layout import WriteLayout
 from skerry.table.statistics.file_groups import SketchedFile, key_of
 from skerry.table.statistics.group_samples import GroupSamples
-from skerry.table.statistics.row_sample_layout import decode_row_sample
 from skerry.table.statistics.table_sample import SampleChange
 from skerry.theta import Sample
 
@@ -32,13 +31,12 @@ def partition_key(partition: bytes, bucket: int, *, has_keys: bool) -> str:
 def sketched(file: WrittenDataFile, *, has_keys: bool) -> SketchedFile:
     """A new file with its samples."""
     bucket, meta = file.bucket, file.file
-    samples = {field_id: Sample.deserialize(data) for field_id, data in file.samples.items()}
     return SketchedFile(
         meta.file_name,
         partition_key(bucket.partition, bucket.number, has_keys=has_keys),
         meta.row_count - (meta.delete_row_count or 0),
-        samples,
-        rows=None if file.rows is None else decode_row_sample(file.rows),
+        file.samples,
+        rows=file.rows,
     )
 
 

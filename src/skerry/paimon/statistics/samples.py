@@ -32,6 +32,8 @@ from skerry.table.statistics.file_groups import key_of
 from skerry.table.statistics.group_samples_layout import decode_group_samples, encode_group_samples
 from skerry.table.statistics.puffin_regions import add_rows, read_rows
 from skerry.table.statistics.table_sample import TableSample
+from skerry.table.work.batch_cache import version_of
+from skerry.table.work.remembered import Remembered
 from skerry.theta import ThetaSketch
 
 __all__ = [
@@ -53,6 +55,8 @@ _PREFIX: Final = "skerry.samples."
 _NUMBERS: Final = ("offset", "length", "snapshot-id", "schema-id", "missing-files")
 _CHECKSUM: Final = f"{_PREFIX}xxh3"
 _LOOKED_BACK: Final = 100
+_FILE_BYTES: Final = 200
+"""What a file takes in memory: two numbers in a dictionary."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,10 +113,12 @@ def write_published(
     numbers = (offset, length, snapshot.id, state.schema.id, sample.missing_files)
     writer.properties |= {f"{_PREFIX}{key}": str(value) for key, value in zip(_NUMBERS, numbers, strict=True)}
     writer.properties[_CHECKSUM] = xxhash.xxh3_64_hexdigest(data)
-    add_rows(writer, sample.groups.rows, state.properties)
+    has_rows = add_rows(writer, sample.groups.rows, state.properties)
     location = join(state.location, FOLDER, name)
     files.add(location)
     writer.write(location, storage=state.storage)
+    groups = sample.groups if has_rows else replace(sample.groups, rows=None)
+    _keep(state, location, _Content(snapshot.id, state.schema.id, sketches, TableSample(groups, sample.missing_files)))
 
 
 def read_published(state: PaimonState, snapshot: Snapshot) -> PublishedStatistics | None:
@@ -124,27 +130,72 @@ def read_published(state: PaimonState, snapshot: Snapshot) -> PublishedStatistic
     if location is None:
         return None
     try:
-        reader = PuffinReader(location, storage=state.storage)
-        texts = [reader.properties.get(f"{_PREFIX}{key}", "") for key in _NUMBERS]
-        if not all(text.isdecimal() for text in texts):
+        found = _KNOWN.find((location, version_of(state.storage, location))) or _read(state, location)
+        if found is None or found.snapshot_id != snapshot.id:
             return None
-        offset, length, snapshot_id, schema_id, missing_files = map(int, texts)
-        data = reader.read_range(offset, length)
-        if snapshot_id != snapshot.id or xxhash.xxh3_64_hexdigest(data) != reader.properties.get(_CHECKSUM):
-            return None
-        groups = replace(decode_group_samples(data, location=location), rows=read_rows(reader))
-        blobs = [blob for blob in reader.blobs if blob.type == THETA_BLOB and len(blob.fields) == 1]
-        sketches = {
-            blob.fields[0]: ThetaSketch.deserialize(found)
-            for blob, found in zip(blobs, reader.read_blobs(blobs), strict=True)
-            if blob.snapshot_id == snapshot.id
-        }
-        same = _unchanged_columns(state, schema_id)
+        if found.schema_id == state.schema.id:
+            return PublishedStatistics(snapshot, found.sketches, found.sample)
+        same = _unchanged_columns(state, found.schema_id)
     except (FormatError, NotFoundError, UnsupportedError):
         return None
+    groups = found.sample.groups
     groups = groups.with_columns([field_id for field_id in groups.columns if field_id in same])
-    kept = {field_id: sketch for field_id, sketch in sketches.items() if field_id in same}
-    return PublishedStatistics(snapshot, kept, TableSample(groups, missing_files))
+    kept = {field_id: sketch for field_id, sketch in found.sketches.items() if field_id in same}
+    return PublishedStatistics(snapshot, kept, TableSample(groups, found.sample.missing_files))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Content:
+    """What a statistics file says, of the columns of the schema by which the values were hashed."""
+
+    snapshot_id: int
+    schema_id: int
+    sketches: Mapping[int, ThetaSketch]
+    sample: TableSample
+
+    @property
+    def size_bytes(self) -> int:
+        """About the memory that it takes."""
+        groups = self.sample.groups
+        files = sum(len(group.files) for group in groups.groups)
+        return groups.size_bytes + _FILE_BYTES * files + sum(sketch.hashes.nbytes for sketch in self.sketches.values())
+
+
+_KNOWN: Final[Remembered[tuple[str, object], _Content]] = Remembered(
+    64, limit_bytes=64 << 20, size_of=lambda content: content.size_bytes
+)
+"""The content of the statistics files that this process read or wrote last, by location and version."""
+
+
+def _keep(state: PaimonState, location: str, content: _Content) -> _Content:
+    version = version_of(state.storage, location)
+    return content if version is None else _KNOWN.keep((location, version), content)
+
+
+def _read(state: PaimonState, location: str) -> _Content | None:
+    """Read a statistics file; None if its footer or its checksum is not right.
+
+    Raises:
+        FormatError: It is corrupt.
+        NotFoundError: It is missing.
+        UnsupportedError: A newer version wrote it.
+    """
+    reader = PuffinReader(location, storage=state.storage)
+    texts = [reader.properties.get(f"{_PREFIX}{key}", "") for key in _NUMBERS]
+    if not all(text.isdecimal() for text in texts):
+        return None
+    offset, length, snapshot_id, schema_id, missing_files = map(int, texts)
+    data = reader.read_range(offset, length)
+    if xxhash.xxh3_64_hexdigest(data) != reader.properties.get(_CHECKSUM):
+        return None
+    groups = replace(decode_group_samples(data, location=location), rows=read_rows(reader))
+    blobs = [blob for blob in reader.blobs if blob.type == THETA_BLOB and len(blob.fields) == 1]
+    sketches = {
+        blob.fields[0]: ThetaSketch.deserialize(found)
+        for blob, found in zip(blobs, reader.read_blobs(blobs), strict=True)
+        if blob.snapshot_id == snapshot_id
+    }
+    return _keep(state, location, _Content(snapshot_id, schema_id, sketches, TableSample(groups, missing_files)))
 
 
 def _unchanged_columns(state: PaimonState, schema_id: int) -> set[int]:

@@ -6,6 +6,7 @@ Spec: docs/formats/paimon.md § 5.4, § 8.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -25,8 +26,9 @@ from skerry.storage import join
 from skerry.table.files.file_output import FileOutput
 from skerry.table.owned_files import give_up
 from skerry.table.rows.schema import leaves
-from skerry.table.statistics.row_sample_layout import encode_row_sample
+from skerry.table.statistics.row_sample import RowSample
 from skerry.table.statistics.sketching import BatchSketcher
+from skerry.theta import Sample
 
 __all__ = ["BucketFiles", "BucketLocation", "WrittenDataFile", "is_retract", "local_millis"]
 
@@ -58,23 +60,23 @@ class BucketLocation:
 
 @dataclass(frozen=True, slots=True)
 class WrittenDataFile:
-    """A newly written file; small and picklable.
+    """A newly written file; small when pickled.
 
     Args:
         bucket: The bucket.
         file: Its metadata for manifests.
         locations: Its location, and those of the files that belong to it.
-        samples: Serialised `skerry.theta.Sample` (bottom-k sketch) of the rows that are not deletes, by field id.
+        samples: Bottom-k sketches of the rows that are not deletes, by field id.
         is_changelog: Whether it holds changes instead of rows of the table.
-        rows: Some of the rows that are not deletes, as `skerry.table.statistics.row_sample_layout` encodes them.
+        rows: Some of the rows that are not deletes; None if none were sampled.
     """
 
     bucket: BucketLocation
     file: DataFileMeta
     locations: tuple[str, ...]
-    samples: dict[int, bytes] = field(default_factory=dict)
+    samples: Mapping[int, Sample] = field(default_factory=dict)
     is_changelog: bool = False
-    rows: bytes | None = None
+    rows: RowSample | None = None
 
     @property
     def location(self) -> str:
@@ -341,16 +343,14 @@ class _OpenFile:
             value_stats_cols=value_stats_cols,
             write_cols=self._layout.columns,
         )
-        samples = {field_id: sample.serialize() for field_id, sample in self._sketcher.samples.items()}
-        sampled = self._sketcher.row_sample()
         beside = tuple(join(bucket.folder, name) for name in extra_files)
         return WrittenDataFile(
             bucket,
             meta,
             (self._location, *beside),
-            samples,
+            self._sketcher.samples,
             is_changelog,
-            None if sampled is None else encode_row_sample(sampled),
+            self._sketcher.row_sample(),
         )
 
     def abort(self) -> None:

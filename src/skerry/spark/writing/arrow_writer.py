@@ -24,8 +24,8 @@ from skerry.spark.runtime.failures import TaskError, original_errors
 from skerry.spark.runtime.settings import changed_settings
 from skerry.spark.writing.incoming import check_frame, check_values
 from skerry.spark.writing.spark_writer import unused_name, write_settings
-from skerry.table.files.data_file import WrittenFile
 from skerry.table.rows.incoming import conform, open_batches
+from skerry.table.statistics.written_file import WrittenFile
 
 __all__ = ["marked_errors", "write_frame_as_arrow"]
 

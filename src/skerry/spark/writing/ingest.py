@@ -33,8 +33,8 @@ from skerry.spark.writing.paimon_ingest import land_shares
 from skerry.spark.writing.sources import Source, open_source
 from skerry.spark.writing.spark_writer import spark_can_write, write_frame
 from skerry.table.connector.publication import Publication
-from skerry.table.files.data_file import WrittenFile
 from skerry.table.owned_files import OwnedFiles, after_publish
+from skerry.table.statistics.written_file import WrittenFile
 from skerry.table.work.progress import Progress, progress_callback
 from skerry.table.work.tasks import JobProgress, ProgressCallback
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-__all__ = ["DataFile", "DeleteFile", "DeleteKind", "WrittenFile"]
+__all__ = ["DataFile", "DeleteFile", "DeleteKind"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,18 +90,3 @@ class DeleteFile:
     content_offset: int | None = None
     content_size_bytes: int | None = None
     key_metadata: bytes | None = field(default=None, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class WrittenFile:
-    """A newly written data file with one sample of hashes per sketched column; small and picklable.
-
-    Args:
-        data_file: The file and its metrics.
-        samples: Serialised `skerry.theta.Sample` by field id.
-        rows: Some of its rows, as `skerry.table.statistics.row_sample_layout` encodes them; None if none were sampled.
-    """
-
-    data_file: DataFile
-    samples: dict[int, bytes] = field(default_factory=dict)
-    rows: bytes | None = None

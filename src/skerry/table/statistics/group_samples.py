@@ -51,6 +51,12 @@ class GroupSamples:
         """By key of the location, the key of the deletes that were applied to each file."""
         return {location: deletes for group in self.groups for location, deletes in group.files.items()}
 
+    @property
+    def size_bytes(self) -> int:
+        """The memory that hashes, bitmaps and rows take."""
+        rows = 0 if self.rows is None else self.rows.size_bytes
+        return rows + sum(column.hashes.nbytes + column.members.nbytes for column in self.columns.values())
+
     def with_files(self, files: Sequence[SketchedFile], *, max_groups: int = MAX_GROUPS) -> GroupSamples:
         """Add files, each as a group of its own as long as there are not too many.
 

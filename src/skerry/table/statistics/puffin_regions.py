@@ -12,8 +12,7 @@ import xxhash
 from skerry.errors import FormatError
 from skerry.puffin import PuffinReader, PuffinWriter
 from skerry.table.properties import check_flag
-from skerry.table.statistics.row_sample import RowSample
-from skerry.table.statistics.row_sample_layout import decode_row_sample, encode_row_sample
+from skerry.table.statistics.row_sample import RowSample, decode_row_sample, encode_row_sample
 
 __all__ = ["ROW_PROPERTIES", "add_region", "add_rows", "keeps_rows", "read_region", "read_rows"]
 
@@ -66,14 +65,16 @@ def keeps_rows(properties: Mapping[str, str]) -> bool:
     return properties.get(ROW_SAMPLE_PROPERTY, "true").strip().lower() == "true"
 
 
-def add_rows(writer: PuffinWriter, sample: RowSample | None, properties: Mapping[str, str]) -> None:
-    """Add sampled rows, if there are any and the table's properties allow it.
+def add_rows(writer: PuffinWriter, sample: RowSample | None, properties: Mapping[str, str]) -> bool:
+    """Add sampled rows, if there are any and the table's properties allow it; returns whether it did.
 
     Raises:
         SchemaError: The property is neither true nor false.
     """
-    if sample is not None and keeps_rows(properties):
-        add_region(writer, ROW_PROPERTIES, encode_row_sample(sample))
+    if sample is None or not keeps_rows(properties):
+        return False
+    add_region(writer, ROW_PROPERTIES, encode_row_sample(sample))
+    return True
 
 
 def read_rows(reader: PuffinReader) -> RowSample | None:

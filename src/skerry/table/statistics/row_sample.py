@@ -4,10 +4,18 @@ Every row gets a random *priority* when its file is written. The sample has the 
 threshold, the smallest ones: so the union of the samples of two files is that of their rows, and a file's rows leave
 the sample with the file. Each sampled row says which file and position it is from, so that deleted rows leave it too.
 A file that was not sampled, or lost rows without saying which, is *blurred*: its share of the sample is not right.
+
+As bytes, little-endian, in this order:
+
+- 64 bits: the threshold, at most 2³²; then 4 numbers of 32 bits: rows n, blurred files b, bytes of the frame, and bytes
+  of its content;
+- one Zstandard frame: uint64[b] keys of blurred files, uint32[n] priorities, uint64[n] keys of files, int64[n]
+  positions, and an Arrow IPC stream of the rows, whose columns are named by field id.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
@@ -16,9 +24,19 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skerry.compression import compress_zstd, decompress_zstd
+from skerry.errors import FormatError, SkerryError
 from skerry.table.rows.schema import Leaf
 
-__all__ = ["ALL_ROWS", "UNKNOWN_POSITION", "RowSample", "is_sampled", "united"]
+__all__ = [
+    "ALL_ROWS",
+    "UNKNOWN_POSITION",
+    "RowSample",
+    "decode_row_sample",
+    "encode_row_sample",
+    "is_sampled",
+    "united",
+]
 
 ALL_ROWS: Final = 1 << 32
 """The threshold of a sample that has all rows; priorities are below."""
@@ -26,6 +44,10 @@ UNKNOWN_POSITION: Final = -1
 _MOST_ROWS: Final = 4096
 _LEAST_ROWS: Final = 64
 _MOST_VALUES: Final = 1 << 17
+
+_RULE: Final = "docs/formats/samples.md § 4"
+_HEADER: Final = struct.Struct("<Q4I")
+_MOST_BYTES: Final = 1 << 28
 
 _Priorities: TypeAlias = npt.NDArray[np.uint32]
 _Keys: TypeAlias = npt.NDArray[np.uint64]
@@ -72,6 +94,9 @@ class RowSample:
     positions: _Positions = field(default_factory=lambda: np.empty(0, np.int64))
     values: pa.Table = field(default_factory=lambda: pa.table({}))
     blurred: frozenset[int] = frozenset()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return decode_row_sample, (encode_row_sample(self),)
 
     def __len__(self) -> int:
         return len(self.priorities)
@@ -214,3 +239,72 @@ def _alike(tables: Sequence[pa.Table]) -> list[pa.Table]:
         except (KeyError, pa.ArrowInvalid, pa.ArrowNotImplementedError):
             continue
     return [pa.table({name: columns[at] for name, columns in kept.items()}) for at in range(len(tables))]
+
+
+# Bytes ----------------------------------------------------------------------------------------------------------------
+
+
+def encode_row_sample(sample: RowSample) -> bytes:
+    """Encode a sample of rows."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, sample.values.schema) as writer:
+        writer.write_table(sample.values.combine_chunks())
+    content = b"".join(
+        (
+            np.array(sorted(sample.blurred), "<u8").tobytes(),
+            sample.priorities.astype("<u4").tobytes(),
+            sample.files.astype("<u8").tobytes(),
+            sample.positions.astype("<i8").tobytes(),
+            sink.getvalue(),
+        )
+    )
+    frame = compress_zstd(content)
+    return _HEADER.pack(sample.theta, len(sample), len(sample.blurred), len(frame), len(content)) + frame
+
+
+def decode_row_sample(data: bytes | memoryview, *, location: str = "") -> RowSample:
+    """Decode a sample of rows.
+
+    Args:
+        data: The result of `encode_row_sample`.
+        location: The file, for messages.
+
+    Raises:
+        FormatError: The bytes are not a valid sample.
+    """
+    try:
+        return _decode(memoryview(data))
+    except SkerryError as error:
+        raise FormatError(error.message, location=location, rule=_RULE) from error
+    except (pa.ArrowException, OSError) as error:
+        raise FormatError(f"the sampled rows are corrupt: {error}", location=location, rule=_RULE) from error
+
+
+def _decode(data: memoryview) -> RowSample:
+    if len(data) < _HEADER.size:
+        raise FormatError(f"a sample of rows has at least {_HEADER.size} bytes, this has {len(data)}")
+    theta, rows, blurred, frame_bytes, content_bytes = _HEADER.unpack(data[: _HEADER.size])
+    frame = bytes(data[_HEADER.size :])
+    fixed = 8 * blurred + 20 * rows
+    if theta > ALL_ROWS or len(frame) != frame_bytes or not fixed <= content_bytes <= _MOST_BYTES:
+        raise FormatError(
+            f"{rows} rows and {blurred} files in {content_bytes} bytes, a frame of {frame_bytes} where {len(frame)} are"
+        )
+    content = bytes(decompress_zstd(frame, max_bytes=content_bytes))
+    if len(content) != content_bytes:
+        raise FormatError(f"a frame holds {len(content)} bytes, {content_bytes} are declared")
+    at = 8 * blurred
+    keys = np.frombuffer(content, "<u8", blurred)
+    priorities = np.frombuffer(content, "<u4", rows, at)
+    files = np.frombuffer(content, "<u8", rows, at + 4 * rows)
+    positions = np.frombuffer(content, "<i8", rows, at + 12 * rows)
+    with pa.ipc.open_stream(pa.py_buffer(content).slice(fixed)) as stream:
+        values = stream.read_all()
+    values.validate(full=True)
+    if values.num_columns and values.num_rows != rows:
+        raise FormatError(f"a sample of {rows} rows has values of {values.num_rows}")
+    if not all(name.isdecimal() for name in values.column_names):
+        raise FormatError(f"columns of a sample are field ids, found {values.column_names[:3]}")
+    if rows and (int(priorities.max()) >= theta or np.any(priorities[1:] < priorities[:-1])):
+        raise FormatError("priorities do not ascend to the threshold")
+    return RowSample(theta, priorities, files, positions, values, frozenset(keys.tolist()))

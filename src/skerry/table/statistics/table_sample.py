@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from skerry.table.files.data_file import DataFile, WrittenFile
+from skerry.table.files.data_file import DataFile
 from skerry.table.properties import whole_number
 from skerry.table.statistics.file_groups import SketchedFile, ThinnedGroup, key_of
 from skerry.table.statistics.group_samples import MAX_GROUPS, GroupSamples
 from skerry.table.statistics.group_sketches import GroupSketches
 from skerry.table.statistics.row_sample import RowSample
-from skerry.table.statistics.row_sample_layout import decode_row_sample
+from skerry.table.statistics.written_file import WrittenFile
 from skerry.theta import Sample
 
 __all__ = [
@@ -155,15 +155,7 @@ class TableSample:
 def sketched_files(written: Iterable[WrittenFile]) -> tuple[tuple[SketchedFile, ...], int]:
     """The samples of new files, and the number of files without samples."""
     files = tuple(written)
-    sampled = tuple(
-        sketched_file(
-            file.data_file,
-            {field_id: Sample.deserialize(data) for field_id, data in file.samples.items()},
-            rows=None if file.rows is None else decode_row_sample(file.rows),
-        )
-        for file in files
-        if file.samples
-    )
+    sampled = tuple(sketched_file(file.data_file, file.samples, rows=file.rows) for file in files if file.samples)
     return sampled, len(files) - len(sampled)
 
 

@@ -24,13 +24,13 @@ from skerry.iceberg.metadata.state import TableState
 from skerry.iceberg.operations.change_mode import ChangeMode
 from skerry.iceberg.reading.scan import Scan, scan
 from skerry.iceberg.writing.table_writers import write_batches
-from skerry.table.files.data_file import WrittenFile
 from skerry.table.files.scan_task import FileScanTask
 from skerry.table.indexes.definitions import PIECES_PROPERTY
 from skerry.table.merging import KeyFacts, MergeRules, MergeSource, StagedSource
 from skerry.table.merging.rules import RowNumbers
 from skerry.table.owned_files import OwnedFiles
 from skerry.table.predicate import Predicate, disjunction
+from skerry.table.statistics.written_file import WrittenFile
 from skerry.table.summaries import RowChangeSummary
 
 if TYPE_CHECKING:

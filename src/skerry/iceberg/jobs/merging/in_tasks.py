@@ -19,12 +19,12 @@ from skerry.iceberg.jobs.rewrite import Matches
 from skerry.iceberg.writing.layout import FileLayout
 from skerry.iceberg.writing.table_writers import write_batches
 from skerry.storage import Storage, join
-from skerry.table.files.data_file import WrittenFile
 from skerry.table.files.scan_task import FileScanTask
 from skerry.table.merging import NOTHING, MergeSource, Pack, StagedSource
 from skerry.table.merging.rules import Actions, RowNumbers
 from skerry.table.owned_files import OwnedFiles
 from skerry.table.predicate import Predicate
+from skerry.table.statistics.written_file import WrittenFile
 
 __all__ = ["AttemptInTasks"]
 
