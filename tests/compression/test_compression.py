@@ -28,6 +28,7 @@ from skerry.compression import (
     decompress_lz4_frame,
     decompress_zstd,
     decompress_zstd_into,
+    decompress_zstd_of_size,
 )
 from skerry.errors import FormatError
 from torture import examples
@@ -54,6 +55,10 @@ def decompress_into(data: bytes, *, max_bytes: int) -> bytes:
     return bytes(output)
 
 
+def decompress_of_size(data: bytes, *, max_bytes: int) -> bytes:
+    return decompress_zstd_of_size(data, max_bytes)
+
+
 def zstd_with_checksum(content: bytes) -> bytes:
     return zstandard.ZstdCompressor(write_checksum=True).compress(content)
 
@@ -77,6 +82,8 @@ ROUTES: dict[str, tuple[Callable[[bytes], bytes], Callable[..., bytes]]] = {
     "zstd into memory": (compress_zstd, decompress_into),
     "zstd peer with checksum into memory": (zstd_with_checksum, decompress_into),
     "zstd peer streaming into memory": (zstd_of_unknown_size, decompress_into),
+    "zstd of known size in memory": (compress_zstd, decompress_of_size),
+    "zstd peer streaming of known size in memory": (zstd_of_unknown_size, decompress_of_size),
     "lz4 frame": (compress_lz4_frame, decompress_lz4_frame),
     "lz4 frame level 9": (lambda content: compress_lz4_frame(content, level=9), decompress_lz4_frame),
     "lz4 frame without size": (lambda content: compress_lz4_frame(content, content_size=False), decompress_lz4_frame),
@@ -305,6 +312,13 @@ BAD_FRAMES = {
     "zstd into memory: too large": (decompress_into, ZSTD_TWICE, "holds more than 1000 bytes, expected 1000"),
     "zstd into memory: far too small": (decompress_into, ZSTD_RAW, "holds at most 3 bytes, expected 1000"),
     "zstd into memory: damaged": (decompress_into, ZSTD_DAMAGED, "cannot be decoded into 1000 bytes"),
+    "zstd of size: too small": (decompress_of_size, ZSTD, "holds 60 bytes, expected 1000"),
+    "zstd of size: too small, unknown": (decompress_of_size, ZSTD_UNKNOWN, "holds 60 bytes, expected 1000"),
+    "zstd of size: too large": (decompress_of_size, ZSTD_TWICE, "holds more than 1000|cannot be decoded|2000 bytes"),
+    "zstd of size: damaged": (decompress_of_size, ZSTD_DAMAGED, "cannot be decoded into 1000 bytes"),
+    "zstd of size: LZ4": (decompress_of_size, LZ4, "cannot be decoded into 1000 bytes"),
+    "zstd of size: two frames": (decompress_of_size, compress_zstd(bytes(1000)) * 2, "cannot be decoded"),
+    "zstd of size: dictionary": (decompress_of_size, ZSTD[:4] + b"\x21\x07" + ZSTD[5:], "decoded|holds"),
     "lz4: zstd": (decompress_lz4_frame, ZSTD, "found 28b52ffd"),
     "lz4: legacy frame": (decompress_lz4_frame, b"\x02\x21\x4c\x18" + bytes(20), "found 02214c18"),
     "lz4: skippable frame": (decompress_lz4_frame, b"\x50\x2a\x4d\x18\x01\x00\x00\x00x", "found 502a4d18"),

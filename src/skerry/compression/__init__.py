@@ -18,7 +18,7 @@ from skerry.compression.lz4 import (
     decompress_lz4_block,
     decompress_lz4_frame,
 )
-from skerry.compression.zstd import compress_zstd, decompress_zstd, decompress_zstd_into
+from skerry.compression.zstd import compress_zstd, decompress_zstd, decompress_zstd_into, decompress_zstd_of_size
 
 __all__ = [
     "compress_lz4_block",
@@ -30,4 +30,5 @@ __all__ = [
     "decompress_lz4_frame",
     "decompress_zstd",
     "decompress_zstd_into",
+    "decompress_zstd_of_size",
 ]

@@ -15,7 +15,7 @@ from skerry.errors import FormatError
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = ["compress_zstd", "decompress_zstd", "decompress_zstd_into"]
+__all__ = ["compress_zstd", "decompress_zstd", "decompress_zstd_into", "decompress_zstd_of_size"]
 
 MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _BLOCK_HEADER_BYTES: Final = 3
@@ -129,6 +129,33 @@ def decompress_zstd_into(data: Buffer, output: memoryview) -> None:
         raise FormatError(f"Zstandard frame cannot be decoded into {size} bytes: {error}") from error
     if filled < size or is_more:
         raise FormatError(f"Zstandard frame holds {f'more than {size}' if is_more else filled} bytes, expected {size}")
+
+
+def decompress_zstd_of_size(data: Buffer, size: int) -> bytes:
+    """Decompress the one Zstandard frame that `data` consists of, whose content has a size that the caller knows.
+
+    The fastest way for pages of some ten kilobytes: no window is taken, and blocks are not measured before.
+
+    Args:
+        data: Exactly one frame.
+        size: The bytes that it holds: so much memory is taken.
+
+    Raises:
+        FormatError: `data` is not exactly one valid frame, or does not hold `size` bytes.
+
+    Spec: RFC 8878, section 3.1.1 (Zstandard frames).
+    """
+    view = memoryview(data)
+    try:
+        stated = zstandard.frame_content_size(view)
+        if stated not in (-1, size):
+            raise FormatError(f"Zstandard frame holds {stated} bytes, expected {size}")
+        content = _codecs.decompressor.decompress(view, max_output_size=max(1, size), allow_extra_data=False)
+    except zstandard.ZstdError as error:
+        raise FormatError(f"Zstandard frame cannot be decoded into {size} bytes: {error}") from error
+    if len(content) != size:
+        raise FormatError(f"Zstandard frame holds {len(content)} bytes, expected {size}")
+    return content
 
 
 def _measure_frame(view: memoryview) -> tuple[int | None, int]:

@@ -30,7 +30,8 @@ from skerry.parquet.metadata import (
     read_metadata,
 )
 from skerry.parquet.page_index import PagePlaces, decode_pages, read_page_bounds, read_page_places, read_places
-from skerry.parquet.page_rows import PagedChunk, take_rows
+from skerry.parquet.page_rows import take_rows
+from skerry.parquet.paged_chunk import PagedChunk
 from skerry.parquet.pages import DataPage, DictionaryPage, PageHeader, decode_page_header, iter_pages
 from skerry.parquet.plain import decode_plain_byte_array, decode_plain_fixed
 from skerry.parquet.schema import Column, PhysicalType

@@ -9,19 +9,19 @@ Spec: Parquet spec, Compression.md.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from skerry.compression import decompress_lz4_block, decompress_zstd_into
+from skerry.compression import decompress_lz4_block, decompress_zstd_into, decompress_zstd_of_size
 from skerry.errors import FormatError, UnsupportedError
 from skerry.parquet.metadata import Codec
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = ["SUPPORTED_CODECS", "PageBuffer", "check_expansion", "decompress_into"]
+__all__ = ["SUPPORTED_CODECS", "PageBuffer", "check_expansion", "decompress_into", "decompress_pages"]
 
 _SMALLEST_BUFFER_BYTES: Final = 1 << 20
 
@@ -110,6 +110,35 @@ def decompress_into(codec: int, data: memoryview, output: npt.NDArray[np.uint8])
         raise FormatError(f"compressed page is damaged: {error}") from error
     if found != size:
         raise FormatError(f"compressed page holds {found} bytes, its header says {size}")
+
+
+def decompress_pages(codecs: Sequence[int], pages: Sequence[memoryview], sizes: Sequence[int]) -> npt.NDArray[np.uint8]:
+    """Decompress blocks, one after another.
+
+    Args:
+        codecs: A codec of `SUPPORTED_CODECS` for each.
+        pages: The blocks; at least one.
+        sizes: What must come out of each, in bytes.
+
+    Returns:
+        uint8[n]
+
+    Raises:
+        FormatError: A block is damaged or of another size.
+    """
+    contents = [_content(codec, data, size) for codec, data, size in zip(codecs, pages, sizes, strict=True)]
+    return np.frombuffer(contents[0] if len(contents) == 1 else b"".join(contents), np.uint8)
+
+
+def _content(codec: int, data: memoryview, size: int) -> Any:
+    if codec == Codec.UNCOMPRESSED or not size:
+        return PageBuffer().decompress(codec, data, size)
+    check_expansion(codec, len(data), size)
+    if codec == Codec.ZSTD:
+        return decompress_zstd_of_size(data, size)
+    content = np.empty(size, np.uint8)
+    decompress_into(codec, data, content)
+    return content
 
 
 @functools.cache

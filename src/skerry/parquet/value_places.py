@@ -12,24 +12,26 @@ import numpy as np
 from skerry.kernels import kernel
 from skerry.parquet.numbers import DAMAGED, read_uint32, read_varint
 
-__all__ = ["copy_values", "find_values"]
+__all__ = ["LAYOUT_FIELDS", "copy_values", "find_values"]
+
+LAYOUT_FIELDS: Final = 4
+"""Numbers of a page's layout: whether it begins with definition levels; the bytes of a value, 0 where they vary, -1 for
+bits; the first entry of its dictionary, -1 if its values are plain; the entry after the last."""
 
 _ENDLESS: Final = 1 << 62
 """The header of a run without end: codes of no bits have none."""
 
 
 @kernel(
-    "int64(uint8[::1], int64[::1], uint8[::1], int64[::1], int64[::1], int64, int64, int64[:, ::1], "
+    "int64(uint8[::1], int64[::1], int64[:, ::1], int64[::1], int64[::1], int64[:, ::1], "
     "out int64[::1], out int64[::1])"
 )
 def find_values(
     data: Any,
     edges: Any,
-    has_codes: Any,
+    layouts: Any,
     rows: Any,
     row_edges: Any,
-    max_level: int,
-    width: int,
     entries: Any,
     starts: Any,
     lengths: Any,
@@ -39,40 +41,41 @@ def find_values(
     Args:
         data: Decompressed pages.
         edges: Where each begins, and where the last ends.
-        has_codes: Whether a page holds numbers of entries of the dictionary.
+        layouts: How each is to be read: a row of `LAYOUT_FIELDS` numbers per page.
         rows: The wanted rows, counted from the first of their page; ascending in each page.
         row_edges: Where the rows of each page begin among `rows`.
-        max_level: Whether pages begin with definition levels.
-        width: The bytes of a value, 0 where they vary, -1 for bits.
-        entries: Where each entry of the dictionary begins in `data`, and its length.
-        starts: Where the values begin in `data`, of bits the number of the bit; -1 for nulls.
-        lengths: Their lengths; those of nulls are 0 where lengths vary.
+        entries: Where each entry of the dictionaries begins, and its length.
+        starts: Where the values begin in `data`, or behind it if they are entries: as if the dictionaries followed; of
+            bits the number of the bit; -1 for nulls.
+        lengths: Their lengths, 0 for bits; those of nulls are 0 where lengths vary.
 
     Returns:
-        0, or -1 if a page is damaged.
+        0, or the number of the damaged page, counted from 1.
     """
     for page in range(len(edges) - 1):
         at, end = edges[page], edges[page + 1]
+        max_level, width = layouts[page, 0], layouts[page, 1]
+        first_entry, stop_entry = layouts[page, 2], layouts[page, 3]
         first, last = row_edges[page], row_edges[page + 1]
         if max_level:
             if end - at < 4:
-                return DAMAGED
+                return page + 1
             size = read_uint32(data, at)
             at += 4
             if size > end - at or _find_present(data, at, at + size, rows, first, last, starts) < 0:
-                return DAMAGED
+                return page + 1
             at += size
         else:
             for i in range(first, last):
                 starts[i] = rows[i]
-        if has_codes[page]:
-            found = _find_coded(data, at, end, first, last, entries, starts, lengths)
+        if first_entry >= 0:
+            found = _find_coded(data, at, end, first, last, entries[first_entry:stop_entry], starts, lengths)
         elif width == 0:
             found = _find_variable(data, at, end, first, last, starts, lengths)
         else:
             found = _find_fixed(at, end, width, first, last, starts, lengths)
         if found < 0:
-            return DAMAGED
+            return page + 1
         for i in range(first, last):
             if starts[i] < 0:
                 lengths[i] = max(width, 0)
@@ -148,7 +151,7 @@ def _find_coded(data: Any, at: Any, end: Any, first: Any, last: Any, entries: An
                 code = _packed(data, at, place, width)
                 if code >= len(entries):
                     return DAMAGED
-                starts[i] = entries[code, 0]
+                starts[i] = len(data) + entries[code, 0]
                 lengths[i] = entries[code, 1]
             i += 1
         seen += run
@@ -195,7 +198,7 @@ def _find_fixed(at: Any, end: Any, width: Any, first: Any, last: Any, starts: An
             continue
         if width < 0:
             starts[i] += 8 * at
-            lengths[i] = 1
+            lengths[i] = 0
             if starts[i] >= 8 * end:
                 return DAMAGED
         else:
@@ -206,9 +209,16 @@ def _find_fixed(at: Any, end: Any, width: Any, first: Any, last: Any, starts: An
     return 0
 
 
-@kernel("int64(uint8[::1], int64[::1], int64[::1], out uint8[::1])")
-def copy_values(data: Any, starts: Any, lengths: Any, values: Any) -> int:
+@kernel("int64(uint8[::1], uint8[::1], int64[::1], int64[::1], out uint8[::1])")
+def copy_values(data: Any, dictionaries: Any, starts: Any, lengths: Any, values: Any) -> int:
     """Put values one after another; those that begin at -1 become zeros.
+
+    Args:
+        data: Decompressed pages.
+        dictionaries: What follows them.
+        starts: Where each value begins.
+        lengths: Their lengths.
+        values: Gets them.
 
     Returns:
         How many bytes they take.
@@ -216,7 +226,11 @@ def copy_values(data: Any, starts: Any, lengths: Any, values: Any) -> int:
     at = 0
     for i in range(len(starts)):
         start = starts[i]
-        for k in range(lengths[i]):
-            values[at + k] = data[start + k] if start >= 0 else 0
+        if start >= len(data):
+            for k in range(lengths[i]):
+                values[at + k] = dictionaries[start - len(data) + k]
+        else:
+            for k in range(lengths[i]):
+                values[at + k] = data[start + k] if start >= 0 else 0
         at += lengths[i]
     return at

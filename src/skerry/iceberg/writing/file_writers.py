@@ -50,8 +50,10 @@ _ORC_CODECS = {
     "lz4": "lz4",
     "none": "uncompressed",
 }
-_PAGE_BYTES: Final = 32 << 10
-"""Size of pages where single rows are read: each row costs a page of every column. Files grow by a hundredth or two."""
+_PAGE_BYTES: Final = 16 << 10
+"""Size of pages where single rows are read: each row costs a page of every column. Files grow by three hundredths."""
+_PAGE_STEP_ROWS: Final = 256
+"""After how many rows PyArrow looks at a page's size. By default 1,024, which are 45 KB of texts of 44 bytes."""
 _DICTIONARY_BYTES: Final = 128 << 10
 _SHRED = "write.parquet.shred-variants"
 _SAMPLED_ROWS = "write.parquet.variant-inference-buffer-size"
@@ -297,6 +299,7 @@ def _parquet(
         options |= {
             "write_page_index": True,
             "data_page_size": _PAGE_BYTES,
+            "write_batch_size": _PAGE_STEP_ROWS,
             "dictionary_pagesize_limit": _DICTIONARY_BYTES,
         }
     if is_annotated(schema):
