@@ -24,6 +24,7 @@ from skerry.errors import (
     UnsupportedError,
 )
 from skerry.iceberg.catalogs.sql import SqlCatalog
+from skerry.iceberg.commit import IcebergTarget
 from skerry.iceberg.jobs import relocate as relocating
 from skerry.storage import Storage
 from skerry.storage.local import LocalFiles, LocalSink
@@ -373,6 +374,35 @@ def test_a_commit_during_a_relocation_is_in_the_relocated_table(lake, tmp_path, 
         table.relocate(tmp_path / "newer")
     assert lake.load_table("n.v2").location == f"file://{tmp_path}/new"
     assert ids(lake.load_table("n.v2"), where="id >= 300") == [300, 301]
+
+
+@pytest.mark.parametrize("kind", ICEBERG)
+def test_a_writer_that_began_before_a_relocation_is_refused(lake, tmp_path, monkeypatch, kind):
+    """Its files are in the former folder: as files of the relocated table they could not be read."""
+    table = make(lake, kind)
+    expected, publish = content(table), IcebergTarget.publish
+    moves = iter([tmp_path / "new"])
+
+    def after_a_move(target, staged):
+        if (place := next(moves, None)) is not None:
+            lake.load_table(f"n.{kind}").relocate(place)
+        return publish(target, staged)
+
+    monkeypatch.setattr(IcebergTarget, "publish", after_a_move)
+    with pytest.raises(ConflictError, match=r"the table was moved to .*/new while a file was written into its former"):
+        table.append(rows(300, 310))
+    assert content(lake.load_table(f"n.{kind}")) == expected
+    assert not files_of(tmp_path / "lake" / "n" / kind), "what was written is removed"
+    table.refresh().append(rows(300, 310))
+    assert len(ids(table, where="id >= 300")) == 10
+    # what is decided again from the newest state is done there
+    before, others = ids(table), (lambda: table.delete("id = 300"), lambda: table.set_properties({"owner": "me"}))
+    for number, change in enumerate(others):
+        moves = iter([tmp_path / f"{number}"])
+        change()
+        assert table.location == f"file://{tmp_path}/{number}"
+        assert ids(lake.load_table(f"n.{kind}")) == [key for key in before if key != 300]
+    assert table.properties["owner"] == "me"
 
 
 @pytest.mark.parametrize("happened", [False, True])

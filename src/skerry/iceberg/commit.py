@@ -47,7 +47,7 @@ from skerry.iceberg.statistics.growing import Growth
 from skerry.iceberg.statistics.published import write_statistics
 from skerry.iceberg.statistics.snapshot_sketches import sketches_after
 from skerry.iceberg.statistics.thinning import superseded
-from skerry.storage import join
+from skerry.storage import is_within, join
 from skerry.table.commit import NotPublishedError
 from skerry.table.owned_files import OwnedFiles, after_publish
 from skerry.table.statistics.table_sample import TableSample
@@ -146,6 +146,7 @@ class IcebergTarget:
         self.catalog = catalog
         self.identifier = identifier
         self._known = known
+        self._folder = known.metadata.location
 
     def load(self) -> TableState:
         """The newest state.
@@ -169,13 +170,32 @@ class IcebergTarget:
         """Write manifests, manifest list and statistics file of the new state.
 
         Raises:
+            ConflictError: The table was moved while the change's files were written.
             UnsupportedError: Nothing can be written to the table, such as to an encrypted one.
         """
         base.storage.check_writable(base.metadata_folder)
+        self._check_place(base, change)
         staging = _Staging(base, files)
         return (
             _stage_snapshot(staging, change) if isinstance(change, SnapshotChange) else _stage_metadata(staging, change)
         )
+
+    def _check_place(self, base: TableState, change: SnapshotChange | MetadataChange) -> None:
+        """Refuse new files in the folder that the table had when they were written: they would be outside of it.
+
+        Raises:
+            ConflictError: There are such files.
+        """
+        if base.metadata.location == self._folder or not isinstance(change, SnapshotChange):
+            return
+        for location in _named(change):
+            if is_within(self._folder, location) and not is_within(base.metadata.location, location):
+                raise ConflictError(
+                    f"the table was moved to {base.metadata.location} while a file was written into its former folder; "
+                    "nothing was committed, do it again",
+                    retryable=False,
+                    location=location,
+                )
 
     def named_files(self, staged: StagedCommit) -> Iterable[str]:
         """The data files, delete files and indexes that the change adds."""
@@ -321,9 +341,14 @@ def _stage_snapshot(staging: _Staging, change: SnapshotChange) -> StagedCommit:
         updates=(*updates, *change.updates, *statistics),
         requirements=(*_same_table(metadata), unmoved),
         metadata_write=MetadataWrite(staging.files),
-        named=(*(entry.data_file.location for entry in (*change.added, *change.added_deletes)), *change.files),
+        named=_named(change),
         snapshot=snapshot,
     )
+
+
+def _named(change: SnapshotChange) -> tuple[str, ...]:
+    """The data files, delete files and indexes that were written for a change."""
+    return (*(entry.data_file.location for entry in (*change.added, *change.added_deletes)), *change.files)
 
 
 def _summary(change: SnapshotChange, staged: SnapshotManifests, parent: Snapshot | None) -> dict[str, str]:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from skerry.databases.sql_database import SqlDatabase
-from skerry.errors import AlreadyExistsError, CatalogLockedError, NotFoundError
+from skerry.errors import AlreadyExistsError, CatalogLockedError, ConflictError, NotFoundError
 from skerry.iceberg.catalogs import sql_views
 from skerry.iceberg.catalogs.base import IcebergCatalog
 from skerry.iceberg.catalogs.metadata_files import (
@@ -195,6 +195,8 @@ class SqlCatalog(IcebergCatalog):
         current = self._tables.metadata_location(*key)
         known = current == table.metadata_location
         base = table.metadata if known else read_metadata(storage, current)
+        if base.location != table.metadata.location:  # relocated: a snapshot would name manifests that are gone
+            raise ConflictError(f"the table was moved to {base.location} in the meantime")
         metadata = metadata_after(base, current, requirements, updates)
         if metadata == base:
             return CatalogTable(table.identifier, base, current, table.config)
