@@ -221,7 +221,7 @@ def test_records_have_kinds_and_numbers(tmp_path: Path) -> None:
     assert found == {1: (0, "a 1"), 2: (0, "b 2"), 3: (3, "b 3")}
 
 
-def as_run(ids: list[int], first: int, cuts: int) -> RunReader:
+def as_run(ids: list[int], first: int, cuts: int, ahead_rows: int = 1) -> RunReader:
     schema = pa.schema([pa.field("id", pa.int64())])
     batches = []
     for start in range(0, len(ids), cuts):
@@ -229,13 +229,15 @@ def as_run(ids: list[int], first: int, cuts: int) -> RunReader:
         values = pa.record_batch([pa.array(part, pa.int64())], schema=schema)
         numbers = np.arange(first + start, first + start + len(part), dtype=np.int64)
         batches.append(KeyedRecords.of(Records(values, np.zeros(len(part), np.int8), numbers), ["id"]))
-    return RunReader(iter(batches), "data-x.parquet")
+    return RunReader(iter(batches), "data-x.parquet", ahead_rows=ahead_rows)
 
 
 @pytest.mark.parametrize("cuts", [1, 2, 3, 100])
-def test_windows_are_merged_like_the_whole(tmp_path: Path, cuts: int) -> None:
+@pytest.mark.parametrize("ahead", [1, 3])
+def test_windows_are_merged_like_the_whole(tmp_path: Path, cuts: int, ahead: int) -> None:
     function = MergeFunction(keyed(tmp_path).handle.state.schema)
-    runs = [as_run(ids, 100 * number, cuts) for number, ids in enumerate([[1, 3, 5, 7], [3, 4], [], [0, 3, 9, 10]])]
+    keys = [[1, 3, 5, 7], [3, 4], [], [0, 3, 9, 10]]
+    runs = [as_run(ids, 100 * number, cuts, ahead) for number, ids in enumerate(keys)]
     found = [
         (number, int(sequence))
         for window in merge_sorted_runs(runs, functools.partial(merged_records, function))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import datetime
 import subprocess
 import sys
 import threading
 from collections.abc import Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +16,16 @@ import pytest
 
 from skerry.errors import SchemaError, StorageError
 from skerry.paimon.evolution.schema_evolution import ChangeOptions, commit_schema
+from skerry.paimon.jobs import compact_tasks
 from skerry.paimon.jobs.compact_tasks import run_task
 from skerry.paimon.manifests.live_files import live_entries
+from skerry.paimon.reading import data_files
+from skerry.paimon.recent_runs import recent_runs
 from skerry.paimon.table import PaimonTable
 from skerry.paimon.writing.bucket_states import BucketStates
 from skerry.storage import Storage
 from skerry.table.work.background import BackgroundWork
+from skerry.table.work.batch_cache import BatchCache
 
 SCHEMA = pa.schema([("id", pa.int64()), ("text", pa.string())])
 
@@ -135,6 +141,99 @@ def test_writers_wait_for_compaction_from_a_number_of_runs_on(tmp_path: Path, mo
     assert lost == [True, True, False]
 
 
+TYPES = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("s", pa.timestamp("s")),
+        ("ns", pa.timestamp("ns")),
+        ("time", pa.time32("ms")),
+        ("price", pa.decimal128(20, 3)),
+        ("tags", pa.map_(pa.string(), pa.int32())),
+        ("list", pa.list_(pa.struct([("x", pa.float32()), ("day", pa.date32())]))),
+        ("bytes", pa.binary()),
+        ("text", pa.string()),
+    ]
+)
+
+
+def typed_rows(first: int) -> pa.Table:
+    rows = []
+    for i in range(first, first + 60):
+        at = datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=i - 40)
+        nested = [{"x": i / 3, "day": at.date()}, None, {"x": None, "day": None}][: i % 4]
+        row = [i, at, at, at.time(), Decimal(i) / 8, {"a": i, "b": None}, nested, b"\0" * (i % 3), f"t{i % 7}"]
+        rows.append(
+            dict(zip(TYPES.names, [row[0], *(None if i % 11 == 5 else value for value in row[1:])], strict=True))
+        )
+    return pa.Table.from_pylist(rows, schema=TYPES)
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc"])
+def test_what_was_just_written_is_not_read_again(tmp_path: Path, monkeypatch: Any, file_format: str) -> None:
+    """And merges to the same rows and statistics, also after changes of the schema."""
+    recent_runs().clear()
+    opened: list[str] = []
+    open_stored = data_files.open_stored
+    monkeypatch.setattr(data_files, "open_stored", lambda *given: (opened.append(given[1]), open_stored(*given))[1])
+
+    def history(name: str) -> tuple[Any, ...]:
+        options = {"bucket": "1", "num-sorted-run.compaction-trigger": "3", "file.format": file_format}
+        table = PaimonTable.create(
+            Storage(), str(tmp_path / name), TYPES, primary_key=["id"], properties=options, partition_by=[]
+        )
+        for number in range(7):
+            if number == 2:
+                table.update_schema().rename_column("text", "word").add_column("new", pa.int32()).commit()
+            if number == 5:
+                table.delete("id < 50")
+            rows = typed_rows(number * 20)
+            if number >= 2:
+                rows = rows.rename_columns([*TYPES.names[:-1], "word"]).append_column(
+                    "new", pa.array([number] * 60, pa.int32())
+                )
+            table.append(rows)
+        opened.clear()
+        files = sorted((entry.file.level, entry.file.row_count) for entry in live_entries(table.handle.state))
+        known = {name: (found.ndv, str(found.freshness)) for name, found in table.statistics().items()}
+        return table.scan().to_arrow().sort_by("id").to_pylist(), files, known
+
+    def read_by_compaction(name: str) -> tuple[int, tuple[Any, ...]]:
+        found: list[str] = []
+        with monkeypatch.context() as patch:
+            plain = compact_tasks.run_task
+
+            def watched(*given: Any) -> Any:
+                before = len(opened)
+                done = plain(*given)
+                found.extend(opened[before:])
+                return done
+
+            patch.setattr("skerry.paimon.jobs.compact.run_task", watched)
+            result = history(name)
+        return len(found), result
+
+    count, kept = read_by_compaction("kept")
+    monkeypatch.setattr("skerry.paimon.reading.data_files.recent_runs", lambda: BatchCache(0))
+    monkeypatch.setattr("skerry.paimon.recent_runs.recent_runs", lambda: BatchCache(0))
+    all_files, read = read_by_compaction("read")
+    assert kept == read
+    assert (count, all_files) == (2, 9)  # what a full compaction wrote is kept on disk alone
+    mine = list(recent_runs()._batches)
+    live = {
+        entry.file.file_name for entry in live_entries(PaimonTable.open(Storage(), str(tmp_path / "kept")).handle.state)
+    }
+    assert {key.rpartition("/")[2] for key in mine} <= live
+
+
+def test_a_job_of_its_own_keeps_nothing(tmp_path: Path) -> None:
+    recent_runs().clear()
+    table = make(tmp_path / "t", **{"write-only": "true"})
+    for number in range(3):
+        table.append(data(range(5), f"{number}-"))
+    table.compact()
+    assert not recent_runs()._batches
+
+
 BACKGROUND = {"num-sorted-run.compaction-trigger": "2", "skerry.compaction.background": "true"}
 
 
@@ -209,6 +308,7 @@ import skerry.paimon.jobs.compact as compact
 from skerry.paimon.table import PaimonTable
 from skerry.storage import Storage
 from skerry.table.work.background import BackgroundWork
+from skerry.table.work.batch_cache import BatchCache
 
 def late(*arguments, run=compact.run_task):
     time.sleep(0.3)

@@ -34,6 +34,7 @@ from skerry.paimon.metadata.validation import check_rewritable
 from skerry.paimon.operations import IndexChange, ReplaceFiles
 from skerry.paimon.operations.conflicts import check_row_ranges
 from skerry.paimon.operations.row_vectors import change_vectors
+from skerry.paimon.recent_runs import recent_runs
 from skerry.paimon.statistics.samples import delete_key
 from skerry.paimon.writing.bucket_states import BucketStates
 from skerry.paimon.writing.clustering import Clustering
@@ -310,7 +311,13 @@ class _Attempt:
                 check=check,
                 properties=self.request.properties,
             )
-            return _counts(commit_indexed(operation, self.request.target), done, index)
+            state = commit_indexed(operation, self.request.target)
+        recent_runs().forget(
+            layout.paths.data_file(layout.bucket_folder(entry.partition, entry.bucket), entry.file.file_name)
+            for result in results
+            for entry in result.removed
+        )
+        return _counts(state, done, index)
 
 
 def _units(done: Sequence[_Done]) -> list[list[_Done]]:

@@ -36,6 +36,7 @@ from skerry.paimon.reading.compacting import CompactedRecords, FullMerge, Lookup
 from skerry.paimon.reading.key_lookup import BucketFiles as FilesWithKeys
 from skerry.paimon.reading.key_lookup import KeyLookup
 from skerry.paimon.reading.rows import SplitReader
+from skerry.paimon.recent_runs import RecentRows
 from skerry.paimon.writing.clustering import Clustering
 from skerry.paimon.writing.data_files import BucketFiles, BucketLocation, WrittenDataFile
 from skerry.paimon.writing.key_sorting import file_rows
@@ -274,7 +275,7 @@ def _join(
 
 
 def _reader(state: PaimonState, columns: pa.Schema) -> SplitReader:
-    return SplitReader(state, columns, memory_bytes=state.options.merge_memory_bytes)
+    return SplitReader(state, columns, memory_bytes=state.options.merge_memory_bytes, recent=True)
 
 
 def _location_of(layout: WriteLayout, entry: ManifestEntry) -> BucketLocation:
@@ -361,16 +362,21 @@ class _TreeMerge:
                 self._move(files[0])
             return
         output = BucketFiles(self._layout, self._bucket, level=self._unit.output_level, source=FileSource.COMPACT)
+        recent = RecentRows(self._layout.options, merges_again=not self._unit.drops_deletes)
         try:
             for section in sections:
                 for records in self._merged(self._splits.merged(section)):
                     kept = _kept(records, self._unit, self._expiry)
                     if len(kept):
-                        output.write(file_rows(self._layout, kept))
-            self._written.extend(output.close())
+                        rows = file_rows(self._layout, kept)
+                        output.write(rows)
+                        recent.add(rows)
+            written = output.close()
+            self._written.extend(written)
         except BaseException:
             output.abort()
             raise
+        recent.keep(((file.location, file.file.row_count) for file in written), evicts=False)
         self._removed.extend(files)
 
     def _merged(self, split: Split) -> Iterator[Records]:

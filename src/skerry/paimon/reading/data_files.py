@@ -20,13 +20,14 @@ import pyarrow as pa
 from skerry.errors import FormatError, SchemaError, UnsupportedError
 from skerry.paimon.metadata.schema import LINEAGE_FIELDS, ROW_ID, SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from skerry.paimon.planning.splits import SplitFile
+from skerry.paimon.recent_runs import RecentRun, recent_runs
 from skerry.paimon.values.arrow_types import arrow_type
 from skerry.paimon.values.binary_reading import decode_rows
 from skerry.paimon.values.casts import keeps_values
 from skerry.paimon.values.stored_types import plan_column
 from skerry.paimon.values.types import ArrayType, AtomicType, DataField, MapType, MultisetType, PaimonType, RowType
 from skerry.storage import Storage
-from skerry.table.files.evolution import FileNames, top_level
+from skerry.table.files.evolution import FileNames, top_level, with_ids
 from skerry.table.files.row_access import listed_rows
 from skerry.table.files.stored_file import Part, StoredFile, check_row_count, reading
 from skerry.table.files.stored_files import open_stored
@@ -215,6 +216,8 @@ def open_data_file(
     now: TableSchema,
     wanted: pa.Schema,
     partition: Mapping[int, pa.Scalar] | None = None,
+    *,
+    recent: bool = False,
 ) -> DataFile:
     """Open a file and read its footer.
 
@@ -225,6 +228,7 @@ def open_data_file(
         now: The schema of the scan.
         wanted: The columns to read: those of `now`, possibly with only some members of structs, and system columns.
         partition: The values of partition keys, by field id.
+        recent: Whether rows that this process has kept since it wrote them do instead of the file.
 
     Raises:
         FormatError: The file is corrupt, or its row count differs from its metadata.
@@ -239,10 +243,22 @@ def open_data_file(
     ids = [field_id(field) for field in wanted]
     changed = frozenset(number for number in ids if number in was and _differs(was[number].type, is_[number].type))
     names = names_in_files(then)
-    stored = open_stored(storage, file.location, file.file_format, _read_schema(was, wanted, constants), names)
+    schema = _read_schema(was, wanted, constants)
+    stored = _kept(file.location, schema, names) if recent else None
+    if stored is None:
+        stored = open_stored(storage, file.location, file.file_format, schema, names)
     check_row_count(stored.row_count, file.row_count, file.location)
     present = {number: was[number] for number in ids if number in was}
     return DataFile(file, stored, wanted, present, is_, changed, constants)
+
+
+def _kept(location: str, schema: pa.Schema, names: FileNames) -> StoredFile | None:
+    """The columns of a file that this process has just written; None if it has not kept them."""
+    rows = recent_runs().find(location)
+    if rows is None:
+        return None
+    rows = rows.select([field.name for field in rows.schema if names.get((field.name,)) in top_level(schema)])
+    return RecentRun(pa.RecordBatch.from_arrays(rows.columns, schema=with_ids(rows.schema, names)))
 
 
 def partition_scalars(schema: TableSchema, partition: bytes) -> dict[int, pa.Scalar]:

@@ -96,12 +96,14 @@ class RunReader:
         batches: Its records in the order of their keys.
         location: Its first file, for messages.
         level: The level of its files.
+        ahead_rows: How many records to have at least before some are merged, unless there are no more.
     """
 
-    def __init__(self, batches: Iterator[KeyedRecords], location: str, level: int = 0) -> None:
+    def __init__(self, batches: Iterator[KeyedRecords], location: str, level: int = 0, *, ahead_rows: int = 1) -> None:
         self._batches = batches
         self._location = location
         self.level = level
+        self._ahead_rows = ahead_rows
         self._waiting: KeyedRecords | None = None
         self._last: bytes | None = None
         self.is_finished = False
@@ -136,8 +138,8 @@ class RunReader:
         self.is_finished = True
 
     def read_some(self) -> None:
-        """Read until records are available, or everything is read."""
-        while self._waiting is None and not self.is_finished:
+        """Read until enough records are available, or everything is read."""
+        while not self.is_finished and (self._waiting is None or len(self._waiting) < self._ahead_rows):
             self.read_on()
 
     @property

@@ -39,7 +39,18 @@ from skerry.table.rows.metadata_columns import is_metadata_column
 from skerry.table.rows.schema import field_id
 from skerry.table.work.read_ahead import SharedCache
 
-__all__ = ["ADDED", "OpenRun", "OpenSection", "Piece", "PieceOpener", "RawPart", "Unit", "on_positions", "units_of"]
+__all__ = [
+    "ADDED",
+    "OpenRun",
+    "OpenSection",
+    "Piece",
+    "PieceOpener",
+    "RawPart",
+    "Unit",
+    "on_positions",
+    "row_count_of",
+    "units_of",
+]
 
 
 _MIN_PIECE_BYTES: Final = 1 << 16
@@ -99,6 +110,11 @@ OpenRun: TypeAlias = tuple[tuple[DataFile, tuple[Part, ...], Positions], ...]
 """The files of a sorted run, each with the parts to read and the deleted positions."""
 
 
+def row_count_of(runs: Iterable[OpenRun]) -> int:
+    """The records of sorted runs, deleted ones included."""
+    return sum(part.row_count for run in runs for _, parts, _ in run for part in parts)
+
+
 @dataclass(frozen=True, slots=True)
 class OpenSection:
     """A section to be merged.
@@ -114,7 +130,7 @@ class OpenSection:
     @property
     def row_count(self) -> int:
         """Records before merging."""
-        return sum(part.row_count for run in self.runs for _, parts, _ in run for part in parts)
+        return row_count_of(self.runs)
 
     @property
     def merging_row_bytes(self) -> float:
@@ -164,12 +180,14 @@ class PieceOpener:
         predicate: Which rows match.
         raw_columns: The columns to read from files that are not merged.
         merge_columns: The columns to read from files that are merged.
+        recent: Whether rows of merged files that this process has kept need not be read.
     """
 
     state: PaimonState
     predicate: Predicate
     raw_columns: pa.Schema
     merge_columns: pa.Schema
+    recent: bool = False
 
     def open(self, unit: Unit) -> list[Piece]:
         """Open a file, or all files of a section.
@@ -195,9 +213,10 @@ class PieceOpener:
             error.message += f"; snapshot {unit.snapshot_id} of {self._whose} needs it"
             raise
 
-    def _open_file(self, file: SplitFile, columns: pa.Schema, partition: bytes) -> DataFile:
-        then = self.state.schema_by_id(file.schema_id)
-        return open_data_file(self.state.storage, file, then, self.state.schema, columns, self._values(partition))
+    def _open_file(self, file: SplitFile, columns: pa.Schema, partition: bytes, *, recent: bool = False) -> DataFile:
+        then, now = self.state.schema_by_id(file.schema_id), self.state.schema
+        values = self._values(partition)
+        return open_data_file(self.state.storage, file, then, now, columns, values, recent=recent)
 
     def _values(self, partition: bytes) -> Mapping[int, pa.Scalar]:
         """The values of the partition keys, by field id."""
@@ -240,7 +259,7 @@ class PieceOpener:
         for run in section.runs:
             files = []
             for file in run:
-                opened = self._open_file(file, self.merge_columns, partition)
+                opened = self._open_file(file, self.merge_columns, partition, recent=self.recent)
                 may = evaluate(self._key_condition, partial(_metrics, opened), len(opened.parts)).may
                 parts = tuple(part for part in opened.parts if may[part.index])
                 if parts:

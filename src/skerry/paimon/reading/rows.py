@@ -25,7 +25,16 @@ from skerry.paimon.planning.deletion_positions import Positions
 from skerry.paimon.planning.splits import Split
 from skerry.paimon.reading.data_files import KIND, SYSTEM_COLUMNS, DataFile
 from skerry.paimon.reading.merging import KeyedRecords, RunPart, RunReader, merge_sorted_runs, merged_records
-from skerry.paimon.reading.pieces import OpenRun, OpenSection, Piece, PieceOpener, RawPart, on_positions, units_of
+from skerry.paimon.reading.pieces import (
+    OpenRun,
+    OpenSection,
+    Piece,
+    PieceOpener,
+    RawPart,
+    on_positions,
+    row_count_of,
+    units_of,
+)
 from skerry.paimon.reading.stitched_files import StitchedFile
 from skerry.paimon.reading.stored_records import as_records, kinds_of
 from skerry.storage import is_local
@@ -61,6 +70,7 @@ _FIELDS: Final = {
     field_id(field): field for field in METADATA_COLUMNS if field_id(field) in (FILE, POSITION, *_LINEAGE)
 }
 _Result = TypeVar("_Result")
+_ARGUMENTS: Final = ("columns", "predicate", "threads", "memory_bytes", "values", "recent")
 
 
 @dataclass(frozen=True)
@@ -75,6 +85,7 @@ class SplitReader:
         threads: How many pieces are read in parallel.
         memory_bytes: Approximate memory limit for what is read and merged in parallel.
         values: Values inside of variants that `batches` returns besides.
+        recent: Whether rows of merged files that this process has kept since it wrote them need not be read.
     """
 
     state: PaimonState
@@ -83,6 +94,7 @@ class SplitReader:
     threads: int = 1
     memory_bytes: int = _BUDGET_BYTES
     values: tuple[PathValue, ...] = ()
+    recent: bool = False
 
     @property
     def delivered(self) -> pa.Schema:
@@ -252,7 +264,8 @@ class SplitReader:
         lineage = [field for number, field in _LINEAGE.items() if number in self._metadata_ids]
         tested = only_paths(self._tested, self.columns, self.predicate, [value.column for value in self.values])
         raw_columns = pa.schema([*tested, *system, *lineage])
-        opener = PieceOpener(self.state, self.predicate, raw_columns, pa.schema([*self.merge_columns, *SYSTEM_COLUMNS]))
+        merged = pa.schema([*self.merge_columns, *SYSTEM_COLUMNS])
+        opener = PieceOpener(self.state, self.predicate, raw_columns, merged, self.recent)
         certain = 0
         for found in pool.in_order(opener.open, units_of(splits)):
             for piece in found:
@@ -262,7 +275,7 @@ class SplitReader:
                     return
 
     def __getstate__(self) -> dict[str, Any]:
-        kept = {field: self.__dict__[field] for field in ("columns", "predicate", "threads", "memory_bytes", "values")}
+        kept = {field: self.__dict__[field] for field in _ARGUMENTS}
         return {"state": self.state.for_reading(), **kept}
 
     # ---- raw parts ----
@@ -322,20 +335,25 @@ class SplitReader:
         self, work: OpenSection, merge: Callable[[Sequence[RunPart]], _Result], *, by_level: bool = True
     ) -> Iterator[_Result]:
         is_large = self._is_large(work)
-        batch_rows = self._window_rows(work) if is_large else _BATCH_ROWS
-        open_runs = _of_one_level(work.runs) if by_level else work.runs
-        runs = [
-            RunReader(self._run_batches(run, batch_rows), run[0][0].file.location, run[0][0].file.level)
-            for run in open_runs
-        ]
+        runs = []
+        for run in _of_one_level(work.runs) if by_level else work.runs:
+            batch_rows = self._window_rows(work, run) if is_large else _BATCH_ROWS
+            first = run[0][0].file
+            batches = self._run_batches(run, batch_rows)
+            runs.append(RunReader(batches, first.location, first.level, ahead_rows=batch_rows // 2))
         if not is_large:
-            for run in runs:
-                run.read_all()
+            for reader in runs:
+                reader.read_all()
         return merge_sorted_runs(runs, merge)
 
-    def _window_rows(self, work: OpenSection) -> int:
-        """Rows per batch, so that all runs share the memory, each with a batch and what is left of the one before."""
-        rows = self.memory_bytes / self.threads / (2 * work.merging_row_bytes * len(work.runs))
+    def _window_rows(self, work: OpenSection, run: OpenRun) -> int:
+        """Rows per batch of a run.
+
+        All runs share the memory by their size, so that their batches end at about the same key, each with a batch and
+        half of the one before.
+        """
+        share = row_count_of([run]) / work.row_count
+        rows = share * self.memory_bytes / self.threads / (1.5 * work.merging_row_bytes)
         return min(max(int(rows), _LEAST_BATCH_ROWS), _BATCH_ROWS)
 
     def _run_batches(self, run: OpenRun, batch_rows: int) -> Iterator[KeyedRecords]:

@@ -24,6 +24,7 @@ from skerry.paimon.manifests.index_manifest import IndexManifestEntry
 from skerry.paimon.merging import MergeFunction, Records
 from skerry.paimon.metadata.options import ChangelogProducer
 from skerry.paimon.metadata.paths import POSTPONE_BUCKET
+from skerry.paimon.recent_runs import RecentRows
 from skerry.paimon.values.binary_row import encode_rows
 from skerry.paimon.writing.bucket_states import BucketStates
 from skerry.paimon.writing.cross_partition import CrossPartitionKeys
@@ -310,8 +311,13 @@ class KeyedWriter:
             changes.write(file_rows(layout, records.take(order.rows)))
             written += changes.close()
         files = BucketFiles(layout, bucket)
-        files.write(file_rows(layout, self._function.merge(records, order)))
-        return written + files.close()
+        rows = file_rows(layout, self._function.merge(records, order))
+        files.write(rows)
+        recent = RecentRows(layout.options)
+        recent.add(rows)
+        new = files.close()
+        recent.keep((file.location, file.file.row_count) for file in new)
+        return written + new
 
     def _choose(self, partition: bytes, rows: pa.RecordBatch) -> npt.NDArray[np.int32]:
         """int32[rows] The bucket of each row of a partition."""

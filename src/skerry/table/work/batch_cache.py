@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import OrderedDict
+from collections.abc import Iterable
 from typing import Final, Self
 
 import pyarrow as pa
@@ -90,6 +91,13 @@ class BatchCache:
         is_small = local_path(location) is not None and size < _MIN_LOCAL_BYTES
         self.keep(key, batch, on_disk=not is_small and not location.startswith("memory:"))
         return batch
+
+    def forget(self, keys: Iterable[str]) -> None:
+        """Free the memory of some batches."""
+        with self._lock:
+            for key in keys:
+                _, freed = self._batches.pop(key, (None, 0))
+                self._used_bytes -= freed
 
     def clear(self) -> None:
         """Clear the memory."""
