@@ -15,6 +15,7 @@ from skerry.iceberg.commit import IcebergTarget
 from skerry.iceberg.jobs.publish import Publication, WriteMode, check_publication, owned_shares, publish, write_share
 from skerry.iceberg.operations import StreamBatch
 from skerry.table.commit import NotPublishedError
+from skerry.table.merging import StagedRows
 
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.string()), ("p", pa.int32())])
 
@@ -94,6 +95,31 @@ def test_nothing_written(table):
         assert len(table.snapshots()) == 1
     run(table, Publication(WriteMode.OVERWRITE))
     assert content(table) == {}
+
+
+def test_an_upsert_holds_keys_and_writes_packs(table, monkeypatch):
+    """The process that publishes never has the other columns of all rows, and leaves none of the files of tasks."""
+    read, packs = [], []
+
+    def read_columns(self, columns):
+        read.extend(columns)
+        return whole(self, columns)
+
+    def of_pack(self, pack):
+        packs.append(pack.stop - pack.start)
+        return batches(self, pack)
+
+    whole, batches = StagedRows.read, StagedRows.of_pack
+    monkeypatch.setattr(StagedRows, "read", read_columns)
+    monkeypatch.setattr(StagedRows, "of_pack", of_pack)
+    monkeypatch.setattr("skerry.table.merging.staged._LEAST_PACK_BYTES", 1)
+    before = dict.fromkeys(range(9), "v")
+    parts = [rows(*range(start, start + 50), v="new") for start in range(0, 200, 50)]
+    assert run(table, UPSERT, *parts)
+    assert set(read) == {"k"}
+    assert packs == [50] * 4
+    assert content(table) == before | dict.fromkeys(range(200), "new")
+    assert not [path for path in files_below(table) if path.suffix == ".arrow"]
 
 
 def test_columns_that_an_upsert_lacks_stay(table):

@@ -17,6 +17,7 @@ from skerry.table.indexes.definitions import PIECES_PROPERTY
 from skerry.table.merging import (
     MergeClauses,
     RemoteRows,
+    StagedRows,
     StagedSource,
     bind_rules,
     index_source,
@@ -28,7 +29,7 @@ from skerry.table.owned_files import owned_files
 from skerry.table.rows.incoming import open_stream
 from skerry.table.summaries import RowChangeSummary
 
-__all__ = ["merge", "upsert"]
+__all__ = ["merge", "upsert", "upsert_staged"]
 
 
 def upsert(
@@ -48,6 +49,17 @@ def upsert(
         UnsupportedError: It cannot be done without reading the table.
     """
     return _merge(request, data, on, MergeClauses("update", "insert"), blind=blind, unique=True)
+
+
+def upsert_staged(request: ChangeRequest, staged: StagedRows, on: Sequence[str]) -> RowChangeSummary:
+    """Do as `upsert` with rows in files, of which no process ever has all columns; what tasks leave is removed."""
+    keys, clauses = tuple(on), MergeClauses("update", "insert")
+    schema = request.table.refresh().schema
+    bind_rules(StagedSource.schema_of(staged.schema, keys, schema), keys, schema, clauses)  # before any work
+    with owned_files(staged.storage, staged.folder) as files:
+        done = _merge_staged(request, staged, keys, clauses, unique=True)
+        files.remove()
+    return done
 
 
 def merge(
@@ -113,16 +125,20 @@ def _merge_in_tasks(
     storage.check_writable(folder)
     bind_rules(StagedSource.schema_of(data.schema, keys, state.schema), keys, state.schema, clauses)  # before any work
     with owned_files(storage, folder) as files:
-        staged = stage(data, storage, folder)
-
-        def attempt(state: TableState) -> RowChangeSummary:
-            source = StagedSource(staged, keys, state.schema)
-            rules = bind_rules(source.schema, keys, state.schema, clauses)
-            facts = source.facts(request.executor, with_values=PIECES_PROPERTY in state.properties)
-            if unique and facts.repeated is not None:
-                raise SchemaError(f"several rows of the source have one key: {facts.repeated}")
-            return AttemptInTasks(request, state, source, facts, rules).run()
-
-        done = redo_after_conflicts(request, attempt)
+        done = _merge_staged(request, stage(data, storage, folder), keys, clauses, unique=unique)
         files.remove()
     return done
+
+
+def _merge_staged(
+    request: ChangeRequest, staged: StagedRows, keys: tuple[str, ...], clauses: MergeClauses, *, unique: bool
+) -> RowChangeSummary:
+    def attempt(state: TableState) -> RowChangeSummary:
+        source = StagedSource(staged, keys, state.schema)
+        rules = bind_rules(source.schema, keys, state.schema, clauses)
+        facts = source.facts(request.executor, with_values=PIECES_PROPERTY in state.properties)
+        if unique and facts.repeated is not None:
+            raise SchemaError(f"several rows of the source have one key: {facts.repeated}")
+        return AttemptInTasks(request, state, source, facts, rules).run()
+
+    return redo_after_conflicts(request, attempt)

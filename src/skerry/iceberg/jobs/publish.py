@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from skerry.errors import ConflictError, SchemaError, UnsupportedError
 from skerry.iceberg.handle import IcebergHandle
-from skerry.iceberg.jobs.merge import upsert
+from skerry.iceberg.jobs.merge import upsert, upsert_staged
 from skerry.iceberg.jobs.once import BatchWasThereError, OnceTable
 from skerry.iceberg.jobs.row_changes import ChangeRequest
 from skerry.iceberg.metadata.state import TableState
@@ -30,6 +30,7 @@ from skerry.storage import Storage, join
 from skerry.table.commit import RetryPolicy
 from skerry.table.connector.publication import Publication, WriteMode
 from skerry.table.files.data_file import DataFile
+from skerry.table.merging import StagedPart, StagedRows, stage_part
 from skerry.table.owned_files import OwnedFiles, owned_files
 from skerry.table.rows.incoming import conform, open_batches
 from skerry.table.statistics.table_sample import partition_name
@@ -48,16 +49,23 @@ class Share:
 
     Args:
         files: Data files.
-        rows: Files of Arrow batches still to be merged, or combined with those of other tasks.
+        rows: Files of Arrow batches still to be combined with those of other tasks.
+        staged: Rows still to be merged.
     """
 
     files: tuple[WrittenFile, ...] = ()
     rows: tuple[str, ...] = ()
+    staged: StagedPart | None = None
 
     @property
     def locations(self) -> list[str]:
         """All files of it."""
-        return [*(file.data_file.location for file in self.files), *self.rows]
+        return [*(file.data_file.location for file in self.files), *self.passing]
+
+    @property
+    def passing(self) -> list[str]:
+        """Those that are no longer needed after the commit."""
+        return [*self.rows, *(part.location for part in (self.staged,) if part is not None)]
 
 
 def check_publication(publication: Publication) -> None:
@@ -89,7 +97,7 @@ def write_share(layout: FileLayout, mode: WriteMode, batches: Iterable[pa.Record
         return Share()
     with owned_files(layout.storage) as files:
         if mode is WriteMode.UPSERT:
-            return Share(rows=(_leave(layout, reader.schema, reader, files),))
+            return Share(staged=stage_part(layout.storage, layout.folder, reader, files))
         writer = PartitionedWriter(layout)
         rows: tuple[str, ...] = ()
         try:
@@ -175,7 +183,7 @@ def publish(
                 _PUBLISHERS[publication.mode](target, layout.storage, shares, publication, executor or ThreadExecutor())
             except BatchWasThereError:
                 published = False
-        files.remove([location for share in shares for location in share.rows] if published else None)
+        files.remove([location for share in shares for location in share.passing] if published else None)
     return published
 
 
@@ -236,14 +244,17 @@ def _of_partitions(live: Sequence[DataFile], files: Sequence[WrittenFile], state
 def _upsert(
     table: IcebergHandle, storage: Storage, shares: Sequence[Share], publication: Publication, executor: Executor
 ) -> None:
-    locations = [location for share in shares for location in share.rows]
-    if not locations:
+    parts = tuple(share.staged for share in shares if share.staged is not None)
+    if not parts:
         return
-    with storage.open_input(locations[0]) as file:
-        schema = pa.ipc.open_stream(file).schema
     request = ChangeRequest(table, "merge", publication.ref, publication.properties, executor)
-    rows = pa.RecordBatchReader.from_batches(schema, _left(storage, locations))
-    upsert(request, rows, publication.on, blind=publication.blind)
+    staged = StagedRows(storage, f"{parts[0].location}-matches", parts[0].schema, parts)
+    if publication.blind:
+        batches = (batch for pack in staged.packs(0) for batch in staged.of_pack(pack))
+        rows = pa.RecordBatchReader.from_batches(staged.schema, batches)
+        upsert(request, rows, publication.on, blind=True)
+    else:
+        upsert_staged(request, staged, publication.on)
 
 
 _PUBLISHERS = {

@@ -51,11 +51,14 @@ class IcebergRead:
         spark: The session.
         scan: The scan.
         tests_rows: Whether rows are filtered by the condition, not only files.
+        row_factor: How many times the rows the plan is told, because Spark would expect so many times too few of its
+            conditions.
     """
 
     spark: SparkSession
     scan: Scan
     tests_rows: bool = True
+    row_factor: float = 1.0
 
     def frame(self) -> DataFrame:
         """The rows.
@@ -88,6 +91,16 @@ class IcebergRead:
     def file_count(self) -> int:
         """Number of files to read."""
         return len(self._tasks)
+
+    @property
+    def row_count(self) -> int:
+        """Rows of these files without deleted ones, as far as metadata gives them."""
+        return sum(map(_row_count, self._tasks.values()))
+
+    @cached_property
+    def sampled(self) -> SampledRows | None:
+        """The sampled rows of the table."""
+        return None if self.scan.snapshot_id is None else self._sampled_rows
 
     # ---- which files ----
 
@@ -173,7 +186,7 @@ class IcebergRead:
 
     def _statistics(self, schema: pa.Schema, tasks: Sequence[FileScanTask]) -> PlanStatistics:
         top_level = [leaf for leaf in leaves(schema) if len(leaf.path) == 1]
-        return summarize(
+        found = summarize(
             top_level,
             frozenset(field_id(field) for field in schema if not field.nullable),
             [self._files[task.data_file.location] for task in tasks],
@@ -184,6 +197,7 @@ class IcebergRead:
                 [task.data_file.location for task in tasks], are_all=len(tasks) == len(self._files)
             ),
         )
+        return found.times(self.row_factor)
 
     @cached_property
     def _sampled_rows(self) -> SampledRows:

@@ -43,6 +43,7 @@ from skerry.storage import name
 from skerry.table.predicate import ALWAYS_TRUE
 from skerry.table.rows.schema import field_id, leaves
 from skerry.table.statistics.column_statistics import ColumnStatistics
+from skerry.table.statistics.histogram import SampledRows
 
 __all__ = ["PaimonRead"]
 
@@ -58,11 +59,13 @@ class PaimonRead:
         spark: The session.
         scan: The scan.
         tests_rows: Whether rows are filtered by the condition, not only files.
+        row_factor: As in `IcebergRead`.
     """
 
     spark: SparkSession
     scan: PaimonScan
     tests_rows: bool = True
+    row_factor: float = 1.0
 
     def frame(self) -> DataFrame:
         """The rows.
@@ -86,12 +89,29 @@ class PaimonRead:
         """Number of files to read."""
         return sum(len(part.splits.files) for part in self._parts)
 
+    @property
+    def row_count(self) -> int:
+        """Rows of these files."""
+        return sum(_row_count(file) for part in self._parts for split in part.splits for file in split.files)
+
+    @property
+    def sampled(self) -> SampledRows | None:
+        """The sampled rows of the table."""
+        return self._parts[0].sampled if len(self._parts) == 1 else None
+
     @cached_property
     def _parts(self) -> list[_BranchRead]:
         reads = self.scan.reads()
         are_all = self.scan.predicate == ALWAYS_TRUE
         return [
-            _BranchRead(self.spark, replace(reader, threads=1), splits, self.tests_rows, are_all and number == 0)
+            _BranchRead(
+                self.spark,
+                replace(reader, threads=1),
+                splits,
+                self.tests_rows,
+                are_all and number == 0,
+                self.row_factor,
+            )
             for number, (reader, splits) in enumerate(reads)
         ]
 
@@ -106,6 +126,7 @@ class _BranchRead:
         splits: The splits to read.
         tests_rows: As in `PaimonRead`.
         are_all: Whether they are all files of the branch.
+        row_factor: As in `IcebergRead`.
     """
 
     spark: SparkSession
@@ -113,6 +134,7 @@ class _BranchRead:
     splits: PlannedSplits
     tests_rows: bool
     are_all: bool
+    row_factor: float
 
     def frames(self) -> Iterator[DataFrame]:
         """The rows: frames of Spark's own scan, and of Python workers."""
@@ -184,13 +206,19 @@ class _BranchRead:
         return with_statistics_or_hint(frame, self._statistics(reader.columns, files), self._state.name)
 
     def _statistics(self, schema: pa.Schema, files: Sequence[SplitFile]) -> PlanStatistics:
-        return describe(
+        found = describe(
             [leaf for leaf in leaves(schema) if len(leaf.path) == 1],
             frozenset(field_id(field) for field in schema if not field.nullable),
             self._known,
             sum(map(_row_count, files)),
             sum(file.file_size for file in files),
         )
+        return found.times(self.row_factor)
+
+    @property
+    def sampled(self) -> SampledRows | None:
+        """The sampled rows of the branch, of these files."""
+        return next((column.sampled for column in self._known.values() if column.sampled is not None), None)
 
     @cached_property
     def _known(self) -> dict[str, ColumnStatistics]:

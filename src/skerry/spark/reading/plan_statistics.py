@@ -9,7 +9,7 @@ import datetime
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
@@ -29,6 +29,8 @@ _BELIEVED = (FreshnessState.FRESH, FreshnessState.UPPER_BOUND)
 _VERSION = 2  # of Spark's text form of a column's statistics
 _ROW_OVERHEAD_BYTES = 8
 _UNKNOWN_LENGTH = 20
+_KEY = 0.9
+"""From this share of rows on, distinct values are a key's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,18 @@ class PlanStatistics:
         lengths = (summary.average_length or _UNKNOWN_LENGTH for summary in self.columns.values())
         return max(1, self.row_count * (_ROW_OVERHEAD_BYTES + sum(lengths)))
 
+    def times(self, factor: float) -> PlanStatistics:
+        """Statistics of as many times the rows, of which a condition leaves as many times those that it would.
+
+        Args:
+            factor: Positive.
+        """
+        if factor == 1.0:
+            return self
+        rows = max(1, round(self.row_count * factor))
+        columns = {name: _times(summary, factor, self.row_count, rows) for name, summary in self.columns.items()}
+        return PlanStatistics(rows, max(1, round(self.size_bytes * factor)), columns)
+
     def to_json(self) -> str:
         """The text of Spark's `CatalogStatistics`, as Jackson reads it."""
         columns = {
@@ -93,6 +107,19 @@ class PlanStatistics:
             name: {key: value for key, value in column.items() if value is not None} for name, column in columns.items()
         }
         return json.dumps({"sizeInBytes": max(1, self.size_bytes), "rowCount": self.row_count, "colStats": known})
+
+
+def _times(summary: ColumnSummary, factor: float, before: int, rows: int) -> ColumnSummary:
+    distinct = summary.distinct_count
+    if distinct is not None:  # what is a key stays one
+        distinct = min(rows, round(distinct * factor) if distinct > _KEY * before else distinct)
+    histogram = summary.histogram
+    return replace(
+        summary,
+        distinct_count=None if distinct is None else max(1, distinct),
+        null_count=None if summary.null_count is None else min(rows, round(summary.null_count * factor)),
+        histogram=None if histogram is None else replace(histogram, height=histogram.height * factor),
+    )
 
 
 # From files and sketches ---------------------------------------------------------------------------------------------

@@ -10,7 +10,8 @@ from __future__ import annotations
 import datetime
 import re
 import zoneinfo
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -20,15 +21,45 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from skerry.errors import FormatError, SchemaError, UnsupportedError
-from skerry.spark.reading.plan_nodes import nodes_of
+from skerry.spark.reading.plan_nodes import PlanNode, nodes_of
 from skerry.spark.reading.relations import RELATION, relation_table
 from skerry.table.predicate import parse
+from skerry.table.statistics.histogram import SampledRows
 
-__all__ = ["pushed_conditions", "to_own_sql"]
+__all__ = ["SampledTable", "pushed_conditions", "row_factors", "to_own_sql"]
 
 _DIALECT = "spark"
 _NUMBER = re.compile(r"\d+(\.\d*)?(E[+-]?\d+)?", re.IGNORECASE)
+_CLOSE = 1.25
+"""Spark's estimate stays where it and ours differ by less than this factor."""
 _UTC = frozenset({"UTC", "Etc/UTC", "GMT", "Z", "+00:00"})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SampledTable:
+    """A table whose sampled rows tell how many rows conditions leave.
+
+    Args:
+        schema: Its columns.
+        row_count: Its rows.
+        sampled: Sampled rows of all of them.
+    """
+
+    schema: pa.Schema
+    row_count: int
+    sampled: SampledRows | None
+
+    def rows_of(self, where: str, expected: float) -> float | None:
+        """Rows that satisfy a condition; None if samples say nothing.
+
+        Args:
+            where: The condition.
+            expected: As many are expected by other means.
+        """
+        if self.sampled is None or not self.row_count:
+            return None
+        found = self.sampled.share_of(parse(where, self.schema))
+        return None if found is None else found.updated(min(1.0, expected / self.row_count)) * self.row_count
 
 
 def pushed_conditions(frame: DataFrame, schemas: Mapping[str, pa.Schema]) -> dict[str, str]:
@@ -41,10 +72,11 @@ def pushed_conditions(frame: DataFrame, schemas: Mapping[str, pa.Schema]) -> dic
     Returns:
         SQL conditions for scans, by table.
     """
+    plan = frame._jdf.queryExecution().optimizedPlan()
     found: dict[str, list[str | None]] = {}
-    for table, condition in _relations(frame._jdf.queryExecution().optimizedPlan(), schemas):
-        found.setdefault(table, []).append(condition)
-    zone = str(frame.sparkSession.conf.get("spark.sql.session.timeZone"))
+    for table, over in _relations(plan, nodes_of(plan), schemas):
+        found.setdefault(table, []).append(None if over is None else over.condition().sql())
+    zone = _zone(frame)
     wanted: dict[str, str] = {}
     for table, conditions in found.items():
         own = [None if text is None else to_own_sql(text, schemas[table], zone) for text in conditions]
@@ -54,16 +86,51 @@ def pushed_conditions(frame: DataFrame, schemas: Mapping[str, pa.Schema]) -> dic
     return wanted
 
 
-def _relations(plan: Any, tables: Collection[str]) -> Iterator[tuple[str, str | None]]:
-    """The relations of some tables in a plan, each with the condition directly over it."""
-    for node in nodes_of(plan):
+def row_factors(frame: DataFrame, tables: Mapping[str, SampledTable]) -> dict[str, float]:
+    """By what the row counts of tables have to be multiplied for Spark to expect as many rows as their samples say.
+
+    Spark multiplies the shares of conditions, as if columns were independent, and takes those that it cannot estimate
+    (`LIKE`, comparisons of columns) to leave all rows. A table's own rows are changed, so a table that the query reads
+    in several places, under different conditions, is left alone.
+
+    Args:
+        frame: The query, of a classic session.
+        tables: The tables by the names of their relations.
+
+    Returns:
+        The factors by table, where Spark's estimate is far from ours; none if the query joins nothing.
+    """
+    plan = frame._jdf.queryExecution().optimizedPlan()
+    nodes = nodes_of(plan)
+    if all(node.kind != "Join" for node in nodes):
+        return {}
+    found: dict[str, dict[str | None, float]] = {}
+    for name, over in _relations(plan, nodes, tables):
+        rows = None if over is None else over.stats().rowCount()
+        is_known = rows is not None and rows.isDefined()
+        text = over.condition().sql() if over is not None and is_known else None
+        found.setdefault(name, {})[text] = float(str(rows.get())) if rows is not None and is_known else 0.0
+    zone, factors = _zone(frame), {}
+    for name, conditions in found.items():
+        text, expected = next(iter(conditions.items()))
+        own = None if text is None or len(conditions) > 1 else to_own_sql(text, tables[name].schema, zone, partly=False)
+        rows = None if own is None else tables[name].rows_of(own, expected)
+        if rows is not None and expected and not 1 / _CLOSE < rows / expected < _CLOSE:
+            factors[name] = rows / expected
+    return factors
+
+
+def _zone(frame: DataFrame) -> str:
+    return str(frame.sparkSession.conf.get("spark.sql.session.timeZone"))
+
+
+def _relations(plan: Any, nodes: Iterable[PlanNode], tables: Collection[str]) -> Iterator[tuple[str, Any]]:
+    """The relations of some tables in a plan, each with the filter directly over it, None if there is none."""
+    for node in nodes:
         table = _table_of(plan.apply(node.number), tables) if node.kind == RELATION else None
         if table is not None and table in tables:
             over = None if node.is_subquery else node.parent
-            if over is not None and over.kind == "Filter":
-                yield table, plan.apply(over.number).condition().sql()
-            else:
-                yield table, None
+            yield table, plan.apply(over.number) if over is not None and over.kind == "Filter" else None
 
 
 def _table_of(relation: Any, tables: Collection[str]) -> str | None:
@@ -73,16 +140,18 @@ def _table_of(relation: Any, tables: Collection[str]) -> str | None:
     return named[0] if len(named) == 1 else relation_table(relation)
 
 
-def to_own_sql(text: str, schema: pa.Schema, zone: str) -> str | None:
+def to_own_sql(text: str, schema: pa.Schema, zone: str, *, partly: bool = True) -> str | None:
     """Translate a condition to skerry's SQL, without the parts that cannot be translated.
 
     Args:
         text: A condition on one table in Spark's SQL.
         schema: The table's columns.
         zone: The time zone of the points in time in the text.
+        partly: Whether parts may be left out.
 
     Returns:
-        A condition that is true for all rows for which the given one is; None if nothing can be translated.
+        A condition that is true for all rows for which the given one is; None if nothing can be translated, or not all
+        that must be.
     """
     try:
         tree = sqlglot.parse_one(text, dialect=_DIALECT)
@@ -99,7 +168,9 @@ def to_own_sql(text: str, schema: pa.Schema, zone: str) -> str | None:
             own = words.of(part)
             parse(own, schema)
         except (FormatError, SchemaError, UnsupportedError, RecursionError):
-            continue
+            if partly:
+                continue
+            return None
         kept.append(f"({own})")
     return " AND ".join(kept) or None
 
@@ -131,6 +202,10 @@ class _Words:
                 return f"(NOT {self.of(node.this)})"
             case exp.Is(expression=exp.Null()):
                 return f"{self._column(node.this)} IS NULL"
+            case exp.Anonymous(this=str(name), expressions=[column]) if name.lower() == "isnotnull":
+                return f"{self._column(column)} IS NOT NULL"
+            case exp.Like() | exp.Contains() | exp.EndsWith() if _is_text(node.expression):
+                return self._pattern(node)
             case exp.IsNan():
                 return f"{self._column(node.this)} IS NAN"
             case exp.In() if node.expressions and not node.args.get("query"):
@@ -145,10 +220,37 @@ class _Words:
                 return self._column(node)
         for kind, sign in comparisons.items():
             if type(node) is kind:
+                if isinstance(node.this.unnest(), exp.Column) and isinstance(node.expression.unnest(), exp.Column):
+                    return self._of_columns(node, sign)
                 if isinstance(node.this.unnest(), exp.Column):
                     return f"{self._column(node.this)} {sign} {self._value(node.expression)}"
                 return f"{self._value(node.this)} {sign} {self._column(node.expression)}"
         raise UnsupportedError(f"{node.key} cannot be translated")
+
+    def _of_columns(self, node: Any, sign: str) -> str:
+        """Translate a comparison of two columns.
+
+        Raises:
+            UnsupportedError: Their types differ, or are floating, of which NaN and -0.0 are compared by other rules.
+        """
+        sides = [self._column(side) for side in (node.this, node.expression)]
+        types = [self._schema.field(side.unnest().name).type for side in (node.this, node.expression)]
+        if types[0] != types[1] or pa.types.is_floating(types[0]) or pa.types.is_nested(types[0]):
+            raise UnsupportedError("columns whose values Spark may compare in another way")
+        return f"{sides[0]} {sign} {sides[1]}"
+
+    def _pattern(self, node: Any) -> str:
+        """Translate `LIKE`, `contains` and `endswith`.
+
+        Raises:
+            UnsupportedError: The pattern has a backslash, which escapes in Spark.
+        """
+        text, column = node.expression.name, self._column(node.this)
+        if "\\" in text:
+            raise UnsupportedError("a pattern with an escape")
+        if isinstance(node, exp.Like):
+            return f"{column} LIKE {_quoted(text)}"
+        return f"{'contains' if isinstance(node, exp.Contains) else 'ends_with'}({column}, {_quoted(text)})"
 
     def _column(self, node: Any) -> str:
         node = node.unnest()
@@ -195,6 +297,10 @@ class _Words:
         if literal.is_string and type_.this in words:
             return words[type_.this](literal.name)
         raise UnsupportedError(f"a constant of type {type_} cannot be translated")
+
+
+def _is_text(node: Any) -> bool:
+    return isinstance(node, exp.Literal) and bool(node.is_string)
 
 
 def _quoted(text: str) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import itertools
 import os
+from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,7 +25,7 @@ from skerry.catalog import Catalog, Table
 from skerry.catalog.view import View
 from skerry.errors import NotFoundError, SchemaError, UnsupportedError
 from skerry.planner.tables import invalid_query, parse_tree
-from skerry.spark.reading.pushed_conditions import pushed_conditions
+from skerry.spark.reading.pushed_conditions import SampledTable, pushed_conditions, row_factors
 from skerry.spark.reading.read import TableFrame, read, read_candidates, version_of
 from skerry.spark.reading.table_names import TableReference, is_query, names_by_sqlglot, names_in_plan, not_a_query
 from skerry.spark.runtime.failures import in_one_line
@@ -71,6 +72,7 @@ def sql(
     settings = (spark.conf.get(FIELD_ID_SETTING, ""), spark.conf.get(OPTIMIZER_SETTING, ""))
     whole = {name: _frame(_Asked(spark, table, settings)) for name, table in found.tables.items()}
     outlined = found.run({name: table.outline for name, table in whole.items()})
+    wheres: dict[str, str] = {}
     chosen = {name: table.frame for name, table in whole.items() if table.frame is not table.outline}
     worth = {name: found.tables[name] for name, table in whole.items() if table.file_count > 1 or name in chosen}
     if worth:
@@ -79,7 +81,51 @@ def sql(
         for name, table in worth.items():
             if table.name in wanted and (fewer := _fewer(spark, table, settings, wanted[table.name], whole[name])):
                 chosen[name] = fewer.frame
-    return found.run({name: chosen.get(name, table.frame) for name, table in whole.items()}) if chosen else outlined
+                wheres[name] = wanted[table.name]
+    frames = {name: chosen.get(name, table.frame) for name, table in whole.items()}
+    frame = found.run(frames) if chosen else outlined
+    factors = _factors(_Planned(spark, query, namespace, settings, _states(found, wheres)), frame, found, whole)
+    steered = {
+        name: _frame(_Asked(spark, found.tables[name], settings, wheres.get(name), factor)).frame
+        for name, factor in factors.items()
+    }
+    return found.run(frames | steered) if steered else frame
+
+
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    """What the plan of a query depends on: its text, the session with its settings, the tables and their files."""
+
+    spark: SparkSession
+    query: str
+    namespace: str | None
+    settings: tuple[str | None, ...]
+    states: tuple[tuple[str, str], ...]
+
+
+def _states(found: _Resolved, wheres: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    return tuple((version_of(table), wheres.get(name, "")) for name, table in found.tables.items())
+
+
+_known_factors: OrderedDict[_Planned, Mapping[str, float]] = OrderedDict()
+"""By field, the factors of the queries asked last."""
+
+
+def _factors(
+    planned: _Planned, frame: DataFrame, found: _Resolved, whole: Mapping[str, TableFrame]
+) -> Mapping[str, float]:
+    """By what the row counts of a query's tables are multiplied, by their fields."""
+    if planned not in _known_factors:
+        sampled = {
+            found.tables[name].name: SampledTable(found.tables[name].schema, table.row_count, table.sampled)
+            for name, table in whole.items()
+        }
+        by_table = row_factors(frame, sampled) if len(found.tables) > 1 else {}
+        names = {table.name: name for name, table in found.tables.items()}
+        _known_factors[planned] = {names[table]: factor for table, factor in by_table.items()}
+        while len(_known_factors) > _KEPT:
+            _known_factors.popitem(last=False)
+    return _known_factors[planned]
 
 
 def _fewer(
@@ -100,6 +146,7 @@ class _Asked:
         table: The table.
         settings: Settings of the session that affect it.
         where: The condition that selects files.
+        row_factor: How many times the rows the plan is told.
         state: Its name and version, which distinguish it from others.
     """
 
@@ -107,6 +154,7 @@ class _Asked:
     table: Table = field(compare=False)
     settings: tuple[str | None, ...]
     where: str | None = None
+    row_factor: float = 1.0
     state: tuple[str, str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -115,7 +163,7 @@ class _Asked:
 
 @functools.lru_cache(_KEPT)
 def _frame(asked: _Asked) -> TableFrame:
-    return read_candidates(asked.spark, asked.table, asked.where)
+    return read_candidates(asked.spark, asked.table, asked.where, asked.row_factor)
 
 
 # Names ---------------------------------------------------------------------------------------------------------------

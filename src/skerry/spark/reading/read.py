@@ -19,6 +19,7 @@ from skerry.spark.reading.paimon import PaimonRead
 from skerry.spark.reading.relations import is_relation
 from skerry.spark.runtime.jvm import is_classic
 from skerry.table.arguments import Condition
+from skerry.table.statistics.histogram import SampledRows
 from skerry.table.table_scan import TableScan
 
 __all__ = ["TableFrame", "read", "read_candidates", "version_of"]
@@ -70,29 +71,35 @@ class TableFrame:
         outline: The frame from which Spark's optimizer finds the conditions on the table: the frame itself if it
             is one relation of files, otherwise a relation without files with the table's name.
         file_count: Number of data files to read.
+        row_count: Rows in them, as far as metadata gives them.
+        sampled: The table's sampled rows, if it has any.
     """
 
     frame: DataFrame
     outline: DataFrame
     file_count: int
+    row_count: int
+    sampled: SampledRows | None
 
 
-def read_candidates(spark: SparkSession, table: Table, where: str | None) -> TableFrame:
+def read_candidates(spark: SparkSession, table: Table, where: str | None, row_factor: float = 1.0) -> TableFrame:
     """Read the files of a table that may contain rows for a condition; other rows may be included.
 
     Args:
         spark: A classic session.
         table: The table, at its loaded state.
         where: The condition as SQL; None for all files.
+        row_factor: How many times the rows the plan is told.
 
     Raises:
         NotFoundError: A file is missing.
         SchemaError: The session finds Parquet columns by name, and names have changed.
     """
-    reading = _reading(spark, table, table.scan(where=where), tests_rows=False)
+    reading = _reading(spark, table, table.scan(where=where), tests_rows=False, row_factor=row_factor)
     frame, count = reading.frame(), reading.file_count
     is_planned_over = not count or is_relation(frame._jdf.queryExecution().analyzed())
-    return TableFrame(frame, frame if is_planned_over else reading.outline(), count)
+    outline = frame if is_planned_over else reading.outline()
+    return TableFrame(frame, outline, count, reading.row_count, reading.sampled)
 
 
 def version_of(table: Table) -> str:
@@ -100,7 +107,7 @@ def version_of(table: Table) -> str:
     return f"{table.location} {table.version}"
 
 
-_READERS: Final[dict[str, Callable[[SparkSession, Any, bool], IcebergRead | PaimonRead]]] = {
+_READERS: Final[dict[str, Callable[[SparkSession, Any, bool, float], IcebergRead | PaimonRead]]] = {
     "iceberg": IcebergRead,
     "paimon": PaimonRead,
 }
@@ -108,9 +115,9 @@ _READERS: Final[dict[str, Callable[[SparkSession, Any, bool], IcebergRead | Paim
 
 
 def _reading(
-    spark: SparkSession, table: Table, scan: TableScan, *, tests_rows: bool = True
+    spark: SparkSession, table: Table, scan: TableScan, *, tests_rows: bool = True, row_factor: float = 1.0
 ) -> IcebergRead | PaimonRead:
     if is_classic(spark):
         explain_lost_files(table.location, table.name)
     reader = _READERS[table.format]
-    return reader(spark, scan, tests_rows)
+    return reader(spark, scan, tests_rows, row_factor)

@@ -7,7 +7,16 @@ from skerry.table.merging.facts import KeyFacts, key_facts
 from skerry.table.merging.key_bounds import key_predicate
 from skerry.table.merging.rules import NOTHING, MergeRules, MergeSource
 from skerry.table.merging.source import MergeClauses, bind_rules, index_source, refuse_repeated, refuse_repeated_keys
-from skerry.table.merging.staged import LocalRows, Pack, RemoteRows, StagedRows, StagedSource, stage
+from skerry.table.merging.staged import (
+    LocalRows,
+    Pack,
+    RemoteRows,
+    StagedPart,
+    StagedRows,
+    StagedSource,
+    stage,
+    stage_part,
+)
 
 __all__ = [
     "NOTHING",
@@ -22,6 +31,7 @@ __all__ = [
     "MergeSource",
     "Pack",
     "RemoteRows",
+    "StagedPart",
     "StagedRows",
     "StagedSource",
     "Update",
@@ -32,4 +42,5 @@ __all__ = [
     "refuse_repeated",
     "refuse_repeated_keys",
     "stage",
+    "stage_part",
 ]

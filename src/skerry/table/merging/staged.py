@@ -20,11 +20,12 @@ from skerry.storage import Storage, join
 from skerry.table.merging.facts import KeyFacts, key_facts
 from skerry.table.merging.rules import MergeSource
 from skerry.table.merging.source import index_source
+from skerry.table.owned_files import OwnedFiles
 from skerry.table.rows.incoming import open_stream
 from skerry.table.work.remembered import Remembered
 from skerry.table.work.tasks import Executor
 
-__all__ = ["LocalRows", "Pack", "RemoteRows", "StagedRows", "StagedSource", "stage"]
+__all__ = ["LocalRows", "Pack", "RemoteRows", "StagedPart", "StagedRows", "StagedSource", "stage", "stage_part"]
 
 Result = TypeVar("Result")
 
@@ -78,7 +79,7 @@ class LocalRows(RemoteRows):
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class StagedPart:
     """A file of rows.
 
     Args:
@@ -113,7 +114,7 @@ class StagedRows:
 
     Args:
         storage: Access to the files.
-        folder: The folder of the files, which contains nothing else but what tasks of the same merge leave there.
+        folder: A folder for what tasks leave that merge these rows, often that of the files; used by no other merge.
         schema: The columns.
         parts: The files.
     """
@@ -121,7 +122,7 @@ class StagedRows:
     storage: Storage
     folder: str
     schema: pa.Schema
-    parts: tuple[_Part, ...]
+    parts: tuple[StagedPart, ...]
 
     def __len__(self) -> int:
         return sum(rows for part in self.parts for rows, _ in part.batches)
@@ -162,26 +163,37 @@ class StagedRows:
 
 def stage(data: RemoteRows, storage: Storage, folder: str) -> StagedRows:
     """Write the rows of a source to files of a folder."""
-    parts = data.each(functools.partial(_write_part, storage, folder))
+    parts = data.each(functools.partial(stage_part, storage, folder))
     found = tuple(part for part in parts if part is not None)
     return StagedRows(storage, folder, found[0].schema if found else data.schema, found)
 
 
-def _write_part(storage: Storage, folder: str, batches: Iterator[pa.RecordBatch]) -> _Part | None:
-    """Write a part of the rows to a file; None if it has no rows."""
+def stage_part(
+    storage: Storage, folder: str, batches: Iterable[pa.RecordBatch], owned: OwnedFiles | None = None
+) -> StagedPart | None:
+    """Write a part of the rows to a file; None if it has no rows.
+
+    Args:
+        storage: Access to the folder.
+        folder: The folder.
+        batches: The rows.
+        owned: Owns the file, unless the caller owns the whole folder.
+    """
     location = join(folder, f"{uuid.uuid4()}.arrow")
     sizes = []
     gathered = _gathered(batches)
     first = next(gathered, None)
     if first is None:
         return None
+    if owned is not None:
+        owned.add(location)
     with storage.open_output(location) as sink, pa.ipc.new_file(sink, first.schema) as writer:
         batch: pa.RecordBatch | None = first
         while batch is not None:
             writer.write_batch(batch)
             sizes.append((batch.num_rows, batch.nbytes))
             batch = next(gathered, None)
-    return _Part(location, first.schema, tuple(sizes))
+    return StagedPart(location, first.schema, tuple(sizes))
 
 
 def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
