@@ -7,6 +7,7 @@ import decimal
 import io
 import json
 import os
+import random
 import shutil
 import struct
 import sys
@@ -38,6 +39,7 @@ from pyarrow.parquet.encryption import create_encryption_properties
 import skerry
 from skerry import amudai, puffin, theta, variant, wkb
 from skerry.amudai.shard.checksum import checksum
+from skerry.compression import compress_zstd, decompress_zstd
 from skerry.databases.hive_metastore import HiveMetastore
 from skerry.databases.thrift_binary import REPLY, ThriftList, encode_message, integer, list_of, record, text, texts
 from skerry.databases.thrift_binary import Kind as ThriftKind
@@ -86,8 +88,18 @@ from skerry.table.indexes import registry
 from skerry.table.indexes.definitions import IndexKind
 from skerry.table.owned_files import OwnedFiles
 from skerry.table.predicate import Column, Comparison, FieldMetrics, IntersectsExtent, IsNull, Operator, evaluate
+from skerry.table.statistics.file_groups import SketchedFile, key_of
+from skerry.table.statistics.group_samples import GroupSamples
 from skerry.table.statistics.group_samples_layout import decode_group_samples
 from skerry.table.statistics.group_sketches import decode_group_sketches
+from skerry.table.statistics.row_sample import RowSample
+from skerry.table.statistics.sample_piece import SamplePiece
+from skerry.table.statistics.sample_piece_layout import (
+    decode_gone_rows,
+    decode_sample_piece,
+    encode_gone_rows,
+    encode_sample_piece,
+)
 from skerry.table.statistics.sketching import sketch_parquet
 from skerry.table.work.batch_folder import BatchFolder
 from skerry.variant.assembling import assemble
@@ -111,12 +123,14 @@ NAMES = (
     "amudai-sealed",
     "amudai-values",
     "avro",
+    "changed-samples",
     "deletion-vector",
     "deletion-vector-counted",
     "deletion-vector-sealed",
     "encrypted-manifest-list",
     "encrypted-parquet",
     "equality-deletes",
+    "gone-rows",
     "group-sketches",
     "hive-answer",
     "iceberg-manifest",
@@ -668,6 +682,43 @@ def _samples(files: Iterable[bytes]) -> Iterator[Kind]:
     }
     for name, regions in found.items():
         yield Kind(name, regions[-4:], lambda data, _, read=readers[name]: read(data), share=200)
+    yield from _sample_pieces()
+
+
+def _sample_pieces() -> Iterator[Kind]:
+    """How samples differ from those before, and which of their rows are gone."""
+    chance = random.Random(3)
+
+    def sketched(name: str, count: int) -> SketchedFile:
+        values = sorted(chance.randrange(1000) for _ in range(count))
+        samples = {number: theta.Sample().update(pa.array(values)) for number in (1, 2)}
+        table = pa.table({"1": values, "2": values})
+        priorities = np.sort(np.array([chance.randrange(1 << 32) for _ in values], np.uint32))
+        rows = RowSample(1 << 32, priorities, np.zeros(count, np.uint64), np.arange(count), table)
+        return SketchedFile(name, name[0], count, samples, rows=rows)
+
+    before = GroupSamples().with_files([sketched(f"{'abc'[number % 3]}{number}", 20) for number in range(9)])
+    changes = [
+        before.without_files(["a0", "b1"]),
+        before.with_files([sketched("d", 3)]).bounded(4),
+        before.with_deletes({key_of("a3"): 7, key_of("c5"): 1 << 63}),
+    ]
+    pieces = [piece for after in changes if (piece := SamplePiece.between(before, after)) is not None]
+
+    def opened(data: bytes, header: int) -> bytes:
+        """With the content of the frame, since most changes of a frame end before it is read."""
+        return data[:header] + decompress_zstd(data[header:], max_bytes=1 << 20)
+
+    def read(data: bytes, _: int) -> Any:
+        return decode_sample_piece(data[:44] + compress_zstd(data[44:]), before.groups, None).applied_to(before)
+
+    def read_gone(data: bytes, _: int) -> Any:
+        return decode_gone_rows(data[:12] + compress_zstd(data[12:]), RowSample()).applied_to(RowSample())
+
+    changed = [opened(encode_sample_piece(piece, before.groups), 44) for piece in pieces]
+    yield Kind("changed-samples", changed, read, share=200)
+    gone = [opened(encode_gone_rows(piece.rows), 12) for piece in pieces if piece.rows is not None]
+    yield Kind("gone-rows", gone, read_gone, share=200)
 
 
 def _iceberg_metadata(lake: Path, metadata: list[Path]) -> Kind:

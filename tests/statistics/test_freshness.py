@@ -18,7 +18,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 import skerry
 from skerry import puffin
 from skerry.errors import SchemaError
-from skerry.iceberg.statistics import growing
+from skerry.iceberg.statistics import known_samples
 from skerry.iceberg.statistics.earlier import earlier_statistics
 from skerry.iceberg.statistics.sample_pieces import SAMPLE_PROPERTIES
 from skerry.iceberg.statistics.samples import read_sample
@@ -297,7 +297,7 @@ def test_a_lost_sample_costs_time_and_never_truth(catalog, monkeypatch):
     Path(path).write_bytes(data)
     assert read_sample(state, state.snapshot()) is None
     check(table)
-    growing._REMEMBERED.clear()  # as another process
+    known_samples._REMEMBERED.clear()  # as another process
     table.append(rows(1000, 1100))  # united with the published sketches
     check(table)
     table.delete("p = 3")

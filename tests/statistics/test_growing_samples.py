@@ -1,4 +1,4 @@
-"""Appends write what they add to samples, not the samples: counts stay exact through all that happens in between."""
+"""Commits write what they change in samples, not the samples: counts stay exact through all that happens in between."""
 
 import datetime as dt
 import random
@@ -12,8 +12,10 @@ from pyiceberg.catalog.sql import SqlCatalog
 import skerry
 from skerry import puffin
 from skerry.errors import SchemaError
-from skerry.iceberg.statistics import growing, sample_pieces, samples
+from skerry.iceberg.statistics import growing, known_samples, sample_pieces, samples
 from skerry.storage import Storage
+from skerry.table.statistics.file_groups import key_of
+from skerry.table.statistics.row_sample import ALL_ROWS
 from skerry.theta import Sample
 from skerry.theta.setops import below
 from torture import examples
@@ -50,8 +52,7 @@ def peer(tmp_path):
 
 def forget():
     """As another process would find it."""
-    growing._REMEMBERED.clear()
-    samples._KNOWN.clear()
+    known_samples._REMEMBERED.clear()
 
 
 def newest_file(table):
@@ -95,7 +96,7 @@ def counts(table):
 
 
 def test_large_pieces_stay_apart_until_there_are_many(table, monkeypatch):
-    monkeypatch.setattr(growing, "_LEAST_JOINED_BYTES", 4 * (COLUMNS * 9 + growing._COLUMN_BYTES * COLUMNS // 4))
+    monkeypatch.setattr(growing, "_LEAST_JOINED_BYTES", 900)
     monkeypatch.setattr(growing, "_MOST_PIECES", 8)
     lengths, sizes = [], []
     for number in range(36):
@@ -123,6 +124,110 @@ def test_small_appends_write_little_and_count_exactly(table, monkeypatch, cold):
     assert len(table.handle.state.metadata.statistics) <= 7
     assert counts(table) == whole_counts(table)
     check(table)
+
+
+MERGE_ON_READ = {f"write.{change}.mode": "merge-on-read" for change in ("delete", "update", "merge")}
+
+
+def keyed(start, stop, seed=0):
+    """Rows with the key `c0`; other values depend on a seed."""
+    first = pa.array(np.arange(start, stop))
+    return rows(start + 1000 * seed, stop + 1000 * seed).set_column(0, "c0", first)
+
+
+CHANGES = {
+    "delete": lambda table, key: table.delete(f"c0 = {key}"),
+    "update": lambda table, key: table.update({"c1": "c1 + 1", "low": "5"}, where=f"c0 = {key}"),
+    "upsert": lambda table, key: table.upsert(keyed(key, key + 1, 700), on=["c0"]),
+    "merge": lambda table, key: table.merge(
+        pa.concat_tables([keyed(key, key + 1, 800), keyed(key + 100_000, key + 100_001)]),
+        on=["c0"],
+        when_matched="update",
+        when_not_matched="insert",
+    ),
+}
+
+
+def sample_bytes(table):
+    """What the newest statistics file has beside sketches."""
+    file = newest_file(table)
+    properties = puffin.PuffinReader(file.statistics_path, storage=table.handle.state.storage).properties
+    return sum(int(text) for name, text in properties.items() if name.endswith(".length"))
+
+
+@pytest.mark.parametrize(("version", "properties", "most"), [(2, {}, 150_000), (3, MERGE_ON_READ, 12_000)])
+def test_changes_of_a_row_write_little_and_count_exactly(catalog, monkeypatch, version, properties, most):
+    table = catalog.create_table("d.k", rows(0, 1).schema, format_version=version, properties=properties)
+    for start in range(0, 20_000, 5_000):
+        table.append(keyed(start, start + 5_000))
+    table.analyze(full=True)
+    for number, change in enumerate([*CHANGES.values()] * 2):
+        if number % 3 == 2:
+            forget()
+        change(table, 17 + 1_700 * number)
+        assert sample_bytes(table) < most
+        assert 1 <= chain(table) <= 6
+        table.append(keyed(50_000 + number, 50_001 + number))
+    check(table)
+    assert_rows_sampled(table)
+    assert counts(table) == whole_counts(table)
+    assert len(table.handle.state.metadata.statistics) <= 8
+
+
+def assert_rows_sampled(table):
+    """The sampled rows are all alive, at their places, and as many as the threshold says."""
+    state = table.refresh().handle.state
+    found, _ = samples.read_rows(state, state.snapshot())
+    alive = table.scan(columns=["_file", "_pos", "c1"]).to_arrow()
+    at = {
+        (key_of(file), pos): value
+        for file, pos, value in zip(*(alive[name].to_pylist() for name in alive.column_names), strict=True)
+    }
+    sampled = zip(found.files.tolist(), found.positions.tolist(), found.values["2"].to_pylist(), strict=True)
+    assert all(at[file, position] == value for file, position, value in sampled)
+    expected = alive.num_rows * found.theta / ALL_ROWS
+    assert abs(len(found) - expected) < 6 * max(expected, 1) ** 0.5
+
+
+def test_rewritten_partitions_and_dropped_files_write_little(catalog):
+    table = catalog.create_table("d.p", rows(0, 1).schema, partition_by=["low"])
+    for start in range(0, 20_000, 5_000):
+        table.append(rows(start, start + 5_000))
+    table.analyze()
+    whole = sample_bytes(table)
+    table.compact(where="low = 3", full=True)
+    assert chain(table) == 1
+    assert sample_bytes(table) < whole / 8, "sampled rows alone are new"
+    table.delete("low = 4")
+    assert chain(table) == 2
+    assert sample_bytes(table) < 3_000
+    check(table)
+    assert counts(table) == whole_counts(table)
+
+
+def test_a_deleted_half_is_written_whole(table):
+    table.delete("low < 4")
+    assert chain(table) == 0
+    check(table)
+
+
+def test_pieces_that_version_0_2_0_wrote_are_read():
+    folder = Path(__file__).parent / "data" / "pieces-of-0.2.0"
+    files = [puffin.PuffinReader(path) for path in sorted(folder.iterdir())]
+    by_snapshot = {int(file.properties["skerry.samples.snapshot-id"]): file for file in files}
+    newest = max(
+        by_snapshot, key=lambda number: len(by_snapshot[number].properties.get("skerry.added-samples.chain", ""))
+    )
+    assert len(sample_pieces.chain_of(by_snapshot[newest])) == 2
+    found = sample_pieces.pieces_of(by_snapshot.get, newest).groups(128)
+    values = pa.table(
+        {"k": np.arange(310), "p": np.arange(310) % 7, "s": [f"s{number % 100}" for number in range(310)]}
+    )
+    for number, name in enumerate(values.column_names, 1):
+        sample = Sample().update(values[name].combine_chunks())
+        assert np.array_equal(found.columns[number].union().hashes, sample.hashes)
+    assert sorted(found.rows.values["1"].to_pylist()) == list(range(310))
+    assert sample_pieces.rows_of(by_snapshot.get, newest)[0].values.num_rows == 310
 
 
 def test_other_engines_find_an_honest_older_entry(table, tmp_path):
@@ -168,7 +273,7 @@ def test_maintenance_publishes_all_sketches(table):
     table.append(rows(20_001, 20_002))
     table.compact(full=True)
     assert len(newest_file(table).blob_metadata) == COLUMNS
-    assert chain(table) == 0
+    assert chain(table) == 1, "the hashes of one group are those of the groups before"
     check(table)
 
 

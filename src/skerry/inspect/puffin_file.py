@@ -23,6 +23,9 @@ _SIZE_BYTES: Final = 4
 _FLAG_BYTES: Final = 4
 _REGIONS: Final = (
     ("skerry.samples", "of columns and groups of files"),
+    ("skerry.changed-samples", "how they differ from those before"),
+    ("skerry.added-samples", "of added files"),
+    ("skerry.gone-rows", "rows by chance that are gone"),
     ("skerry.group-sketches", "of groups of files"),
     ("skerry.row-sample", "rows by chance"),
 )

@@ -16,12 +16,12 @@ import xxhash
 from skerry.errors import FormatError, NotFoundError, UnsupportedError
 from skerry.iceberg.relocation.names import NewNames
 from skerry.iceberg.statistics.sample_pieces import (
-    ADDED_PROPERTIES,
-    CHAIN_PROPERTY,
     SAMPLE_PROPERTIES,
     SKETCH_PROPERTIES,
+    begin_of_samples,
     pieces_of,
     read_group_sketches,
+    without_samples,
 )
 from skerry.puffin import PuffinReader
 from skerry.puffin.layout import MAGIC, encode_footer
@@ -84,18 +84,14 @@ def _rewritten(names: NewNames, location: str, snapshot_id: int, old: Mapping[in
     except FormatError:
         own = GroupSketches()
     blobs_end = max((blob.offset + blob.length for blob in reader.blobs), default=len(MAGIC))
-    begin = int(reader.properties[(SAMPLE_PROPERTIES if len(found.links) == 1 else ADDED_PROPERTIES)[0]])
+    begin = begin_of_samples(reader)
     kept_bytes = begin if begin >= blobs_end else reader.file_size - reader.footer_size
     content = names.storage.read_range(location, 0, kept_bytes)
     moved = [replace(group, files=_files(names, group)) for group in samples.groups]
-    properties = dict(reader.properties)
-    for key in (*ADDED_PROPERTIES, CHAIN_PROPERTY):
-        properties.pop(key, None)
+    properties = without_samples(reader.properties)
     data = content + _region(
         properties, SAMPLE_PROPERTIES, len(content), encode_group_samples(GroupSamples(tuple(moved), samples.columns))
     )
-    for key in (*SKETCH_PROPERTIES, *ROW_PROPERTIES):
-        properties.pop(key, None)
     if samples.rows is not None:
         keys = {file: names.file_keys.get(file, file) for group in samples.groups for file in group.files}
         data += _region(properties, ROW_PROPERTIES, len(data), encode_row_sample(samples.rows.renamed(keys)))

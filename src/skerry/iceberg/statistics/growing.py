@@ -1,12 +1,10 @@
-"""Samples that grow by appends: a commit writes only what its files add to the samples of the snapshot before.
+"""Samples that follow changes: a commit writes only what it changes in the samples of the snapshot before.
 
-Pieces are joined like the digits of a binary counter: a new one takes up those before it that describe no more files
-than itself. So the chain of n appends has at most log2(n) pieces, and each sample is written log2(n) times. What that
-writes is bounded by the size of the commit: in tables of very many columns, larger pieces stay apart until there are
-32. A whole sample is written again once the pieces take half of its size, and where its snapshot could expire soon;
-other changes than appends always write a whole one.
-
-What a process has written or read last is remembered, so that its next commit reads no statistics.
+Pieces are joined like the digits of a binary counter: a new one takes up those before it that are not larger than twice
+itself. So the chain of n changes of one row has about log2(n) pieces, and each change is written log2(n) times. What
+that writes is bounded by the size of the commit: larger pieces stay apart until there are 32. A whole sample is written
+again once the pieces take half of its size, where the samples have become small, and where its snapshot could expire
+soon.
 """
 
 from __future__ import annotations
@@ -18,35 +16,36 @@ from typing import Final
 
 from skerry.iceberg.metadata.snapshot import Snapshot
 from skerry.iceberg.metadata.state import TableState
+from skerry.iceberg.statistics.known_samples import Chain, KnownSample, known_sample, remember
 from skerry.iceberg.statistics.sample_pieces import (
-    ADDED_PROPERTIES,
     CHAIN_PROPERTY,
+    GONE_PROPERTIES,
+    PIECE_PROPERTIES,
     SAMPLE_PROPERTIES,
     SKETCH_PROPERTIES,
     Link,
     SamplePieces,
     chain_text,
 )
-from skerry.iceberg.statistics.samples import keep_pieces, paths_of, read_pieces
 from skerry.puffin import PuffinWriter
-from skerry.table.statistics.column_sample import ColumnSample
 from skerry.table.statistics.group_samples import PUBLISHED_HASHES, GroupSamples
 from skerry.table.statistics.group_samples_layout import encode_group_samples
 from skerry.table.statistics.group_sketches import encode_group_sketches, group_sketch_bytes
 from skerry.table.statistics.puffin_regions import add_region, add_rows
+from skerry.table.statistics.sample_piece import SamplePiece
+from skerry.table.statistics.sample_piece_layout import encode_gone_rows, encode_sample_piece
 from skerry.table.statistics.table_sample import SampleChange, TableSample, max_groups
-from skerry.table.work.remembered import Remembered
 from skerry.theta.layout import CompactSketch
-from skerry.theta.setops import below, smallest, union
+from skerry.theta.setops import smallest, union
 
-__all__ = ["GrowingSample", "Growth", "add_sample", "growth"]
+__all__ = ["Growth", "add_sample", "appended", "changed"]
 
 _LEAST_BYTES: Final = 32 << 10
 """Samples of less are written whole."""
 _LEAST_JOINED_BYTES: Final = 256 << 10
 """Pieces up to this size are joined, whatever the size of the commit."""
-_COLUMN_BYTES: Final = 48
-"""What a column takes in a piece beside its hashes."""
+_PIECE_BYTES: Final = 256
+"""What a piece takes beside its hashes and rows."""
 _MOST_PIECES: Final = 32
 """A longer chain is joined, whatever that writes: readers read every piece."""
 _MAX_AGE_PROPERTY: Final = "history.expire.max-snapshot-age-ms"
@@ -54,77 +53,45 @@ _MAX_AGE_MS: Final = 5 * 86_400_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class GrowingSample:
-    """The samples of a snapshot, as far as the next append needs them.
-
-    Args:
-        pieces: The samples.
-        paths: The statistics files of the parts.
-        sketches: By field id, the smallest hashes of all rows, as they would be published.
-        exact: The columns whose samples describe exactly the live rows.
-    """
-
-    pieces: SamplePieces
-    paths: tuple[str, ...]
-    sketches: Mapping[int, CompactSketch]
-    exact: frozenset[int]
-
-    @property
-    def size_bytes(self) -> int:
-        """The memory it takes."""
-        return self.pieces.size_bytes + sum(sketch.hashes.nbytes for sketch in self.sketches.values())
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class Growth:
-    """What an append adds to the samples of the snapshot before.
+    """What a commit changes in the samples of the snapshot before.
 
     Args:
         before: The earlier parts that stay.
-        paths: The statistics files of these.
         piece: The new part.
-        sketches: By field id, the smallest hashes of all rows after the append.
-        exact: The columns whose samples describe exactly the live rows.
+        base: Samples of the new snapshot, or of an earlier one.
+        later: What has changed since that one.
+        sketches: By field id, the smallest hashes of all rows after the commit; None if not known yet.
+        exact: The columns whose samples describe exactly the live rows; None if not known yet.
     """
 
-    before: SamplePieces
-    paths: tuple[str, ...]
-    piece: GroupSamples
-    sketches: Mapping[int, CompactSketch]
-    exact: frozenset[int]
+    before: Chain
+    piece: SamplePiece
+    base: GroupSamples
+    later: SamplePiece | None
+    sketches: Mapping[int, CompactSketch] | None
+    exact: frozenset[int] | None
 
     @property
     def snapshot_ids(self) -> tuple[int, ...]:
         """The snapshots whose statistics files hold the earlier parts."""
         return tuple(link.snapshot_id for link in self.before.links)
 
-    def after(self, link: Link, path: str) -> GrowingSample:
-        """What the next append needs, once the piece has been written.
+    def after(self, link: Link, path: str) -> KnownSample:
+        """What the next commit needs, once the piece has been written.
 
         Args:
             link: The new part.
             path: Its statistics file.
         """
-        old = self.before
-        links, added = (*old.links, link), (*old.added, self.piece)
-        pieces = SamplePieces(links, old.whole, added, 0, old.schema_id, old.last_column_id)
-        return GrowingSample(pieces, (*self.paths, path), self.sketches, self.exact)
+        chain = self.before.continued(link, path, self.piece)
+        return KnownSample(chain, self.base, self.later, sketches=self.sketches, exact=self.exact)
 
 
-_REMEMBERED: Final[Remembered[str, GrowingSample]] = Remembered(
-    64, limit_bytes=256 << 20, size_of=lambda sample: sample.size_bytes
-)
-"""The growing samples that this process used last, by the statistics file of their newest part."""
+def appended(base: TableState, parent: Snapshot | None, change: SampleChange, data_bytes: int) -> Growth | None:
+    """What an append adds to the samples of the snapshot before; None if more than files is to be added.
 
-
-def _remember(sample: GrowingSample) -> None:
-    for path in sample.paths[:-1]:
-        _REMEMBERED.forget(path)
-    _REMEMBERED.keep(sample.paths[-1], sample)
-
-
-def growth(base: TableState, parent: Snapshot | None, change: SampleChange, data_bytes: int) -> Growth | None:
-    """What a change adds to the samples of the snapshot before; None if a whole sample is to be written.
+    The samples are not put together for that.
 
     Args:
         base: The state before.
@@ -132,40 +99,45 @@ def growth(base: TableState, parent: Snapshot | None, change: SampleChange, data
         change: The change.
         data_bytes: Size of the files that the commit adds.
     """
-    known = _known(base, parent) if parent is not None and _only_appends(change) else None
-    if known is None or group_sketch_bytes(base.properties):
+    known = _continued(base, parent) if _only_appends(change) else None
+    if known is None:
         return None
-    old, metadata = known.pieces, base.metadata
-    is_like_now = (old.schema_id, old.last_column_id) == (metadata.current_schema_id, metadata.last_column_id)
-    if not is_like_now or old.missing_files or old.own.sketches or not old.whole.groups:
+    chain = known.chain
+    if not all(chain.thetas.keys() <= file.samples.keys() for file in change.added):
         return None
-    if _may_expire_soon(base, old.links[0]):
-        return None
-    columns = old.whole.columns
+    published, exact = known.published(), known.exact_columns()
     limit = max_groups(base.properties)
-    piece = GroupSamples().with_files(change.added, max_groups=limit)
-    if not columns.keys() <= piece.columns.keys():
+    piece = SamplePiece.of_files(chain.groups, chain.thetas, chain.rows_theta, change.added, limit)
+    later = piece if known.later is None else known.later.then(piece)
+    if not _pays(chain, piece, known.base.size_bytes, data_bytes):
         return None
-    piece = GroupSamples(
-        piece.groups,
-        {id_: _below(piece.columns[id_], columns[id_].theta) for id_ in columns},
-        None if piece.rows is None or old.whole.rows is None else piece.rows.below(old.whole.rows.theta),
-    )
-    if not _pays(old, piece, data_bytes):
-        return None
-    links, paths, added = list(old.links), list(known.paths), list(old.added)
-    most_bytes = None if len(added) >= _MOST_PIECES else max(_LEAST_JOINED_BYTES, data_bytes // 10)
-    while added and _file_count(added[-1]) <= _file_count(piece):
-        if most_bytes is not None and _joined_bytes(piece, added[-1]) > most_bytes:
-            break
-        piece = added.pop().with_groups_of(piece, max_groups=limit)
-        del links[-1], paths[-1]
-    before = SamplePieces(tuple(links), old.whole, tuple(added), 0, old.schema_id, old.last_column_id)
     sketches = {
         id_: smallest(union([sketch, *(file.samples[id_].compact for file in change.added)]), PUBLISHED_HASHES)
-        for id_, sketch in known.sketches.items()
+        for id_, sketch in published.items()
     }
-    return Growth(before, tuple(paths), piece, sketches, known.exact)
+    return Growth(*_joined(chain, piece, data_bytes), known.base, later, sketches, exact)
+
+
+def changed(base: TableState, parent: Snapshot | None, after: TableSample, data_bytes: int) -> Growth | None:
+    """What a commit changes in the samples of the snapshot before; None if they are to be written whole.
+
+    Args:
+        base: The state before.
+        parent: The snapshot before.
+        after: All samples after the commit.
+        data_bytes: Size of the files that the commit adds.
+    """
+    known = _continued(base, parent)
+    if known is None or after.missing_files or after.own.sketches or not after.groups.groups:
+        return None
+    chain = known.chain
+    now_bytes = after.groups.size_bytes
+    if 2 * now_bytes < chain.whole_bytes:
+        return None
+    piece = SamplePiece.between(known.groups(), after.groups, chain.thetas)
+    if piece is None or not _pays(chain, piece, now_bytes, data_bytes):
+        return None
+    return Growth(*_joined(chain, piece, data_bytes), after.groups, None, None, None)
 
 
 def add_sample(
@@ -178,7 +150,7 @@ def add_sample(
         state: The table; values were hashed with its current schema.
         location: The file.
         snapshot: The snapshot that the samples describe.
-        sample: All of its samples, or what it adds to those before.
+        sample: All of its samples, or what has changed since those before.
 
     Returns:
         Remembers them for the next commit; to be called once the file has been written.
@@ -188,39 +160,38 @@ def add_sample(
     values = (snapshot.snapshot_id, metadata.current_schema_id, metadata.last_column_id, missing_files)
     writer.properties |= dict(zip(SAMPLE_PROPERTIES[3:], map(str, values), strict=True))
     if isinstance(sample, Growth):
-        writer.properties[CHAIN_PROPERTY] = chain_text(sample.before.links)
-        checksum = add_region(writer, ADDED_PROPERTIES, encode_group_samples(sample.piece))
-        add_rows(writer, sample.piece.rows, state.properties)
-        grown = sample.after(Link(snapshot.snapshot_id, checksum), location)
-        return lambda: _remember(grown)
+        known = sample.after(Link(snapshot.snapshot_id, _add_piece(writer, state, sample)), location)
+        return lambda: remember(state.storage, known)
     checksum = add_region(writer, SAMPLE_PROPERTIES, encode_group_samples(sample.groups))
     has_rows = add_rows(writer, sample.groups.rows, state.properties)
     if sample.own.sketches:
         add_region(writer, SKETCH_PROPERTIES, encode_group_sketches(sample.own))
     groups = sample.groups if has_rows else replace(sample.groups, rows=None)
     link = Link(snapshot.snapshot_id, checksum)
-    pieces = SamplePieces((link,), groups, (), *values[3:], *values[1:3], sample.own)
-    return lambda: keep_pieces(state.storage, (location,), pieces)
+    parts = SamplePieces((link,), groups, (), *values[3:], *values[1:3], sample.own)
+    return lambda: remember(state.storage, KnownSample.of(parts, (location,), len(groups.groups)))
 
 
-def _grown(pieces: SamplePieces, paths: tuple[str, ...], groups: GroupSamples) -> GrowingSample:
-    sketches = {id_: groups.sketch(id_).compact for id_ in groups.columns}
-    return GrowingSample(pieces, paths, sketches, frozenset(id_ for id_ in groups.columns if groups.is_exact(id_)))
+def _add_piece(writer: PuffinWriter, state: TableState, growth: Growth) -> str:
+    """Add a piece; returns its checksum."""
+    rows = growth.piece.rows
+    writer.properties[CHAIN_PROPERTY] = chain_text(growth.before.links)
+    checksum = add_region(writer, PIECE_PROPERTIES, encode_sample_piece(growth.piece, growth.before.groups))
+    if rows is not None and add_rows(writer, rows.added, state.properties) and rows.takes:
+        add_region(writer, GONE_PROPERTIES, encode_gone_rows(rows))
+    return checksum
 
 
-def _known(base: TableState, parent: Snapshot) -> GrowingSample | None:
-    """The samples of a snapshot, remembered or read; None if its statistics file has none."""
-    file = base.statistics_file(parent.snapshot_id)
-    if file is None:
+def _continued(base: TableState, parent: Snapshot | None) -> KnownSample | None:
+    """The samples of a snapshot if a piece may continue them: in files that stay for a while, of the schema of now."""
+    known = None if parent is None or group_sketch_bytes(base.properties) else known_sample(base, parent)
+    if known is None or known.missing_files or known.own.sketches:
         return None
-    found = _REMEMBERED.find(file.statistics_path)
-    if found is not None and paths_of(base, found.pieces) == found.paths:
-        return found
-    pieces = read_pieces(base, parent)
-    paths = None if pieces is None else paths_of(base, pieces)
-    if pieces is None or paths is None or pieces.whole.size_bytes < _LEAST_BYTES:
+    chain, metadata = known.chain, base.metadata
+    is_like_now = (chain.schema_id, chain.last_column_id) == (metadata.current_schema_id, metadata.last_column_id)
+    if not is_like_now or not chain.whole_groups or _may_expire_soon(base, chain.links[0]):
         return None
-    return _grown(pieces, paths, pieces.groups(max_groups(base.properties)))
+    return known
 
 
 def _only_appends(change: SampleChange) -> bool:
@@ -228,11 +199,21 @@ def _only_appends(change: SampleChange) -> bool:
     return bool(change.added) and change.only_adds and not change.same_rows and not others
 
 
-def _pays(old: SamplePieces, piece: GroupSamples, data_bytes: int) -> bool:
-    """Whether a piece is worth it: the whole sample is large, also beside the commit and beside all pieces."""
-    whole_bytes = old.whole.size_bytes
-    added_bytes = piece.size_bytes + sum(part.size_bytes for part in old.added)
-    return whole_bytes >= _LEAST_BYTES and whole_bytes * 10 > data_bytes and 2 * added_bytes <= whole_bytes
+def _pays(chain: Chain, piece: SamplePiece, now_bytes: int, data_bytes: int) -> bool:
+    """Whether a piece is worth it: the samples are large, also beside the commit, and larger than all pieces."""
+    added_bytes = sum(part.size_bytes for part in (*chain.pieces, piece))
+    return now_bytes >= _LEAST_BYTES and now_bytes * 10 > data_bytes and 2 * added_bytes <= chain.whole_bytes
+
+
+def _joined(chain: Chain, piece: SamplePiece, data_bytes: int) -> tuple[Chain, SamplePiece]:
+    """The parts that stay, and the new one, which takes up those before it that are small."""
+    pieces = list(chain.pieces)
+    most_bytes = None if len(pieces) >= _MOST_PIECES else max(_LEAST_JOINED_BYTES, data_bytes // 10)
+    while pieces and _file_bytes(pieces[-1]) <= 2 * _file_bytes(piece):
+        if most_bytes is not None and _file_bytes(piece) + _file_bytes(pieces[-1]) > most_bytes:
+            break
+        piece = pieces.pop().then(piece)
+    return chain.cut(1 + len(pieces)), piece
 
 
 def _may_expire_soon(base: TableState, whole: Link) -> bool:
@@ -243,20 +224,6 @@ def _may_expire_soon(base: TableState, whole: Link) -> bool:
     return snapshot is None or 2 * (time.time() * 1000 - snapshot.timestamp_ms) > age_ms
 
 
-def _below(column: ColumnSample, theta: int) -> ColumnSample:
-    """A column without the hashes that a sample with a lower threshold does not take."""
-    if theta >= column.theta:
-        return column
-    groups = map(column.group, range(len(column.members)))
-    return ColumnSample.empty(0).with_groups(
-        [CompactSketch(theta, below(group.hashes, theta), False) for group in groups]
-    )
-
-
-def _joined_bytes(first: GroupSamples, second: GroupSamples) -> int:
-    """About what both take in a file as one piece."""
-    return first.size_bytes + second.size_bytes + _COLUMN_BYTES * len(first.columns)
-
-
-def _file_count(groups: GroupSamples) -> int:
-    return sum(len(group.files) for group in groups.groups)
+def _file_bytes(piece: SamplePiece) -> int:
+    """About what a piece takes in a file."""
+    return piece.size_bytes + _PIECE_BYTES

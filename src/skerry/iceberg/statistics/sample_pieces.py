@@ -1,9 +1,11 @@
 """Samples in the statistics files of an Iceberg table: whole, or as a piece that continues those of earlier files.
 
-A whole sample describes all files that were sampled. A *piece* describes the files that appends have added since the
-file before it; its footer names the *chain*: the snapshots of the whole sample and of the pieces between, each with the
+A whole sample describes all files that were sampled. A *piece* says how the samples differ from those of the file
+before it; its footer names the *chain*: the snapshots of the whole sample and of the pieces between, each with the
 checksum of its bytes. If one of them is gone or is another one, the samples are lost, and the files are sketched again
 when needed.
+
+Pieces of version 0.2.0, which only appends had, are the samples of the added files; they are read as what they add.
 
 Spec: docs/formats/samples.md § 1; Puffin spec, File structure.
 """
@@ -11,31 +13,36 @@ Spec: docs/formats/samples.md § 1; Puffin spec, File structure.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
 
 from skerry.errors import FormatError, NotFoundError, UnsupportedError
 from skerry.puffin import PuffinReader
+from skerry.table.statistics.file_groups import FileGroup
 from skerry.table.statistics.group_samples import GroupSamples
 from skerry.table.statistics.group_samples_layout import decode_group_samples
 from skerry.table.statistics.group_sketches import GroupSketches, decode_group_sketches
-from skerry.table.statistics.puffin_regions import read_region, read_rows
-from skerry.table.statistics.row_sample import RowSample, united
+from skerry.table.statistics.puffin_regions import ROW_PROPERTIES, read_region, read_rows
+from skerry.table.statistics.row_piece import RowPiece
+from skerry.table.statistics.row_sample import RowSample
+from skerry.table.statistics.sample_piece import SamplePiece
+from skerry.table.statistics.sample_piece_layout import decode_gone_rows, decode_sample_piece
 
 __all__ = [
-    "ADDED_PROPERTIES",
     "CHAIN_PROPERTY",
+    "GONE_PROPERTIES",
+    "PIECE_PROPERTIES",
     "SAMPLE_PROPERTIES",
     "SKETCH_PROPERTIES",
     "Link",
     "SamplePieces",
+    "begin_of_samples",
     "chain_of",
     "chain_text",
-    "joined",
     "pieces_of",
     "read_group_sketches",
     "rows_of",
+    "without_samples",
 ]
 
 _PREFIX = "skerry.samples."
@@ -44,15 +51,16 @@ SAMPLE_PROPERTIES = tuple(
     for name in ("offset", "length", "xxh3", "snapshot-id", "schema-id", "last-column-id", "missing-files")
 )
 """The footer properties that describe the samples in a statistics file; the first three only a whole sample."""
-ADDED_PROPERTIES = tuple(f"skerry.added-samples.{name}" for name in ("offset", "length", "xxh3"))
+PIECE_PROPERTIES = tuple(f"skerry.changed-samples.{name}" for name in ("offset", "length", "xxh3"))
 """The footer properties that locate a piece."""
-CHAIN_PROPERTY = "skerry.added-samples.chain"
+CHAIN_PROPERTY = "skerry.changed-samples.chain"
 """The footer property with the chain of a piece, the whole sample first: snapshot:checksum, …"""
+GONE_PROPERTIES = tuple(f"skerry.gone-rows.{name}" for name in ("offset", "length", "xxh3"))
+"""The footer properties that locate which sampled rows are gone, if any are."""
+_ADDED_PROPERTIES = tuple(f"skerry.added-samples.{name}" for name in ("offset", "length", "xxh3"))
+_ADDED_CHAIN_PROPERTY = "skerry.added-samples.chain"
 SKETCH_PROPERTIES = tuple(f"skerry.group-sketches.{name}" for name in ("offset", "length", "xxh3"))
 """The footer properties that describe the sketches of single groups, if the table keeps any."""
-
-_FILE_BYTES: Final = 200
-"""What a file takes in memory: two numbers in a dictionary."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +83,7 @@ class SamplePieces:
     Args:
         links: The parts, the whole sample first.
         whole: The whole sample.
-        added: The files added since, one piece after the other.
+        pieces: What has changed since, one piece after the other.
         missing_files: Live data files that are in no group.
         schema_id: The schema by which the values were hashed.
         last_column_id: The highest field id of that time.
@@ -84,28 +92,17 @@ class SamplePieces:
 
     links: tuple[Link, ...]
     whole: GroupSamples
-    added: tuple[GroupSamples, ...]
+    pieces: tuple[SamplePiece, ...]
     missing_files: int
     schema_id: int
     last_column_id: int
     own: GroupSketches = field(default_factory=GroupSketches)
 
-    @property
-    def size_bytes(self) -> int:
-        """About the memory that all parts take."""
-        parts = (self.whole, *self.added)
-        files = sum(len(group.files) for part in parts for group in part.groups)
-        own = sum(sketch.hashes.nbytes for found in self.own.sketches.values() for sketch in found.values())
-        return own + _FILE_BYTES * files + sum(part.size_bytes for part in parts)
-
     def groups(self, max_groups: int) -> GroupSamples:
         """All parts together."""
-        return self.whole.with_groups_of(joined(self.added), max_groups=max_groups) if self.added else self.whole
-
-
-def joined(pieces: Sequence[GroupSamples]) -> GroupSamples:
-    """Several pieces as one, without merging groups."""
-    return functools.reduce(lambda a, b: a.with_groups_of(b, max_groups=len(a.groups) + len(b.groups)), pieces)
+        if not self.pieces:
+            return self.whole
+        return functools.reduce(SamplePiece.then, self.pieces).applied_to(self.whole).bounded(max_groups)
 
 
 def pieces_of(open_file: Callable[[int], PuffinReader | None], snapshot_id: int) -> SamplePieces | None:
@@ -120,16 +117,40 @@ def pieces_of(open_file: Callable[[int], PuffinReader | None], snapshot_id: int)
         if found is None:
             return None
         (schema_id, last_column_id, missing_files), links, files = found
-        parts = []
-        for link, file in zip(links, files, strict=True):
-            data = read_region(file, SAMPLE_PROPERTIES if link == links[0] else ADDED_PROPERTIES)
-            if data is None:
+        data = read_region(files[0], SAMPLE_PROPERTIES)
+        if data is None:
+            return None
+        whole = replace(decode_group_samples(data, location=files[0].location), rows=read_rows(files[0]))
+        pieces: list[SamplePiece] = []
+        for file in files[1:]:
+            piece = _read_piece(file, whole, pieces[-1].groups if pieces else whole.groups)
+            if piece is None:
                 return None
-            parts.append(replace(decode_group_samples(data, location=file.location), rows=read_rows(file)))
+            pieces.append(piece)
         own = read_group_sketches(files[-1])
     except (FormatError, NotFoundError, UnsupportedError):
         return None
-    return SamplePieces(links, parts[0], tuple(parts[1:]), missing_files, schema_id, last_column_id, own)
+    return SamplePieces(links, whole, tuple(pieces), missing_files, schema_id, last_column_id, own)
+
+
+def _read_piece(file: PuffinReader, whole: GroupSamples, before: Sequence[FileGroup]) -> SamplePiece | None:
+    """A piece in a file; None if it is missing or damaged."""
+    data = read_region(file, _piece_properties(file))
+    if data is None:
+        return None
+    if CHAIN_PROPERTY in file.properties:
+        return decode_sample_piece(data, before, _read_row_piece(file), location=file.location)
+    added = replace(decode_group_samples(data, location=file.location), rows=read_rows(file))
+    return SamplePiece.of_groups(before, added, whole.columns)
+
+
+def _read_row_piece(file: PuffinReader) -> RowPiece | None:
+    """What becomes of the sampled rows; None if that is not known."""
+    added = read_rows(file)
+    if added is None or GONE_PROPERTIES[0] not in file.properties:
+        return None if added is None else RowPiece(added)
+    data = read_region(file, GONE_PROPERTIES)
+    return None if data is None else decode_gone_rows(data, added, location=file.location)
 
 
 def rows_of(open_file: Callable[[int], PuffinReader | None], snapshot_id: int) -> tuple[RowSample, int] | None:
@@ -144,11 +165,16 @@ def rows_of(open_file: Callable[[int], PuffinReader | None], snapshot_id: int) -
     """
     try:
         found = _located(open_file, snapshot_id)
-        parts = [read_rows(file) for file in found[2]] if found is not None else []
+        if found is None:
+            return None
+        whole = read_rows(found[2][0])
+        pieces = [_read_row_piece(file) for file in found[2][1:]]
     except (FormatError, NotFoundError, UnsupportedError):
         return None
-    known = [part for part in parts if part is not None]
-    return (united(known), found[0][2]) if found is not None and len(known) == len(parts) else None
+    known = [piece for piece in pieces if piece is not None]
+    if whole is None or len(known) < len(pieces):
+        return None
+    return (functools.reduce(RowPiece.then, known).applied_to(whole) if known else whole), found[0][2]
 
 
 def _located(
@@ -168,8 +194,10 @@ def _located(
     files = []
     for link in links:
         file = reader if link.snapshot_id == snapshot_id else open_file(link.snapshot_id)
-        names = SAMPLE_PROPERTIES if link == links[0] else ADDED_PROPERTIES
-        if file is None or not _is_it(file, link, names):
+        if file is None:
+            return None
+        names = SAMPLE_PROPERTIES if link == links[0] else _piece_properties(file)
+        if not _is_it(file, link, names):
             return None
         files.append(file)
     return (schema_id, last_column_id, missing_files), links, files
@@ -183,14 +211,14 @@ def _is_it(file: PuffinReader, link: Link, names: Sequence[str]) -> bool:
 def _links(reader: PuffinReader, snapshot_id: int) -> tuple[Link, ...] | None:
     """The parts of a file's samples, itself included; None if the footer does not say them."""
     chain = chain_of(reader)
-    names = ADDED_PROPERTIES if chain else SAMPLE_PROPERTIES
+    names = _piece_properties(reader) if chain else SAMPLE_PROPERTIES
     checksum = reader.properties.get(names[2])
     return None if chain is None or checksum is None else (*chain, Link(snapshot_id, checksum))
 
 
 def chain_of(reader: PuffinReader) -> tuple[Link, ...] | None:
     """The earlier parts that a file continues, none if its sample is whole; None if the footer is damaged."""
-    text = reader.properties.get(CHAIN_PROPERTY, "")
+    text = reader.properties.get(CHAIN_PROPERTY) or reader.properties.get(_ADDED_CHAIN_PROPERTY, "")
     found = []
     for part in filter(None, text.split(",")):
         snapshot_id, _, checksum = part.partition(":")
@@ -198,6 +226,23 @@ def chain_of(reader: PuffinReader) -> tuple[Link, ...] | None:
             return None
         found.append(Link(int(snapshot_id), checksum))
     return tuple(found)
+
+
+def _piece_properties(file: PuffinReader) -> tuple[str, ...]:
+    return PIECE_PROPERTIES if CHAIN_PROPERTY in file.properties else _ADDED_PROPERTIES
+
+
+def begin_of_samples(file: PuffinReader) -> int:
+    """Where the samples begin, or the piece of them, in a file that has either."""
+    names = SAMPLE_PROPERTIES if SAMPLE_PROPERTIES[0] in file.properties else _piece_properties(file)
+    return int(file.properties[names[0]])
+
+
+def without_samples(properties: Mapping[str, str]) -> dict[str, str]:
+    """The properties of a footer but for those that locate samples."""
+    located = (*SAMPLE_PROPERTIES[:3], *PIECE_PROPERTIES, *GONE_PROPERTIES, *_ADDED_PROPERTIES, *SKETCH_PROPERTIES)
+    gone = {*located, *ROW_PROPERTIES, CHAIN_PROPERTY, _ADDED_CHAIN_PROPERTY}
+    return {name: text for name, text in properties.items() if name not in gone}
 
 
 def chain_text(links: Iterable[Link]) -> str:

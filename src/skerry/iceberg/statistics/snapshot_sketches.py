@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from skerry.iceberg.metadata.snapshot import Snapshot
 from skerry.iceberg.metadata.state import TableState
 from skerry.iceberg.statistics.blob_budget import within_budget
-from skerry.iceberg.statistics.growing import Growth, growth
+from skerry.iceberg.statistics.growing import Growth, appended, changed
 from skerry.iceberg.statistics.published import extendable_sketches
 from skerry.iceberg.statistics.samples import sample_of
 from skerry.table.statistics.column_statistics import SketchPolicy
@@ -39,15 +39,16 @@ def sketches_after(
     if change is None or not policy.enabled:
         return {}, None
     snapshot = base.snapshot(ref)
-    grown = growth(base, snapshot, change, data_bytes)
-    if grown is not None:
-        wanted = policy.columns(base.schema, created=False, sketched=grown.exact)
+    grown = appended(base, snapshot, change, data_bytes)
+    if grown is not None and grown.sketches is not None:
+        wanted = policy.columns(base.schema, created=False, sketched=grown.exact or ())
         sketches = {leaf.field_id: ThetaSketch.from_compact(grown.sketches[leaf.field_id]) for leaf in wanted}
         return within_budget(base, snapshot, sketches, data_bytes), grown
     published, after = _whole(base, snapshot, change, policy)
     if not change.same_rows and after is not None and published.keys() <= after.exact_columns:
         published = within_budget(base, snapshot, published, data_bytes)
-    return published, after
+    piece = None if after is None else changed(base, snapshot, after, data_bytes)
+    return published, piece or after
 
 
 def _whole(

@@ -26,7 +26,7 @@ from skerry.theta import ThetaSketch
 from skerry.theta.layout import CompactSketch
 from skerry.theta.setops import smallest, union
 
-__all__ = ["GroupSamples"]
+__all__ = ["GroupSamples", "groups_with", "rows_of_files"]
 
 MAX_GROUPS = 128
 PUBLISHED_HASHES = 4096
@@ -66,22 +66,15 @@ class GroupSamples:
         """
         if not files:
             return self
-        pending = _by_partition(files) if len(self.groups) + len(files) > max_groups else [[file] for file in files]
-        groups = [
-            FileGroup(
-                {key_of(file.location): file.deletes for file in together},
-                frozenset(key_of(file.partition) for file in together),
-                sum(file.row_count for file in together),
-            )
-            for together in pending
-        ]
+        pending = _pending(files, len(self.groups), max_groups)
+        groups = [_group_of(together) for together in pending]
         columns = set.intersection(*(set(file.samples) for file in files))
         samples = {
             id_: [union(file.samples[id_].compact for file in together) for together in pending] for id_ in columns
         }
         is_sampled = any(file.rows is not None for file in files) or (self.groups and self.rows is not None)
-        rows = [_rows_of(file) for file in files] if is_sampled else [None]
-        return self._with_groups(groups, samples, rows).bounded(max_groups)
+        rows = rows_of_files(files) if is_sampled else None
+        return self._with_groups(groups, samples, [rows]).bounded(max_groups)
 
     def with_groups_of(self, other: GroupSamples, *, max_groups: int = MAX_GROUPS) -> GroupSamples:
         """Add the groups of other files; columns that were not sampled in them are dropped."""
@@ -308,6 +301,30 @@ class GroupSamples:
         column = self.columns[field_id]
         found = column.union() if rows is None else column.union(list(rows))
         return ThetaSketch.from_compact(smallest(found, PUBLISHED_HASHES))
+
+
+def groups_with(groups: Sequence[FileGroup], files: Sequence[SketchedFile], max_groups: int) -> tuple[FileGroup, ...]:
+    """The groups of samples to which files are added, as `GroupSamples.with_files` makes them."""
+    added = map(_group_of, _pending(files, len(groups), max_groups))
+    return GroupSamples((*groups, *added)).bounded(max_groups).groups
+
+
+def rows_of_files(files: Sequence[SketchedFile]) -> RowSample:
+    """The sampled rows of files; those of which none were sampled are blurred."""
+    return united([_rows_of(file) for file in files])
+
+
+def _pending(files: Sequence[SketchedFile], groups: int, max_groups: int) -> list[list[SketchedFile]]:
+    """The files that make a group each: one, or those of a partition if there would be too many groups."""
+    return _by_partition(files) if groups + len(files) > max_groups else [[file] for file in files]
+
+
+def _group_of(files: Sequence[SketchedFile]) -> FileGroup:
+    return FileGroup(
+        {key_of(file.location): file.deletes for file in files},
+        frozenset(key_of(file.partition) for file in files),
+        sum(file.row_count for file in files),
+    )
 
 
 def _rows_of(file: SketchedFile) -> RowSample:

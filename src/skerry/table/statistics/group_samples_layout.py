@@ -26,7 +26,7 @@ from skerry.table.statistics.file_groups import FileGroup
 from skerry.table.statistics.group_samples import GroupSamples
 from skerry.theta.layout import CompactSketch, decode_sketch, encode_compressed_sketch
 
-__all__ = ["decode_group_samples", "encode_group_samples"]
+__all__ = ["decode_group_samples", "encode_group_samples", "inflate", "part"]
 
 VERSION = 1
 _RULE = "docs/formats/samples.md § 2"
@@ -82,26 +82,26 @@ def decode_group_samples(data: bytes | memoryview, *, location: str = "") -> Gro
 
 def _decode(data: memoryview) -> GroupSamples:
     version, group_count, file_count, partition_count, column_count, table_bytes = _HEADER.unpack(
-        _part(data, 0, _HEADER.size)
+        part(data, 0, _HEADER.size)
     )
     if version != VERSION:
         raise UnsupportedError(f"group samples of version {version}; this version reads {VERSION}")
     at = _HEADER.size
     size = _GROUP_BYTES * group_count + 16 * file_count + 8 * partition_count
-    table = _inflate(_part(data, at, table_bytes), size, len(data))
+    table = inflate(part(data, at, table_bytes), size, len(data))
     groups = _groups(table, group_count, file_count, partition_count)
     at += table_bytes
-    entries = [_COLUMN.unpack(_part(data, at + number * _COLUMN.size, _COLUMN.size)) for number in range(column_count)]
+    entries = [_COLUMN.unpack(part(data, at + number * _COLUMN.size, _COLUMN.size)) for number in range(column_count)]
     at += column_count * _COLUMN.size
     columns = {}
     for field_id, hash_count, sketch_bytes, members_bytes in entries:
         if hash_count > SAMPLE_HASHES:
             raise FormatError(f"a column has {hash_count} hashes, at most {SAMPLE_HASHES} are kept")
-        sketch = decode_sketch(bytes(_part(data, at, sketch_bytes)))
+        sketch = decode_sketch(bytes(part(data, at, sketch_bytes)))
         if len(sketch.hashes) != hash_count:
             raise FormatError(f"a column of {hash_count} hashes has a sample of {len(sketch.hashes)}")
         width = (hash_count + 7) // 8
-        members = _inflate(_part(data, at + sketch_bytes, members_bytes), group_count * width, len(data))
+        members = inflate(part(data, at + sketch_bytes, members_bytes), group_count * width, len(data))
         at += sketch_bytes + members_bytes
         bits = np.frombuffer(members, np.uint8).reshape(group_count, width)
         columns[field_id] = ColumnSample(sketch.theta, sketch.hashes, bits)
@@ -139,13 +139,14 @@ def _groups(table: bytes, groups: int, files: int, partitions: int) -> tuple[Fil
     return tuple(found)
 
 
-def _part(data: memoryview, start: int, length: int) -> memoryview:
+def part(data: memoryview, start: int, length: int) -> memoryview:
+    """Bytes that must be there."""
     if start + length > len(data):
         raise FormatError(f"{length} bytes from {start} reach beyond the end at {len(data)}")
     return data[start : start + length]
 
 
-def _inflate(data: memoryview, size: int, whole_bytes: int) -> bytes:
+def inflate(data: memoryview, size: int, whole_bytes: int) -> bytes:
     """Decompress a frame. Zstandard never expands bytes more than this: a larger size is corrupt."""
     if size > 100_000 * max(whole_bytes, 1):
         raise FormatError(f"{size} bytes are declared within {whole_bytes}")

@@ -126,6 +126,10 @@ class RowSample:
             return self if len(blurred) == len(self.blurred) else replace(self, blurred=blurred)
         return replace(self._at(np.flatnonzero(kept[places])), blurred=blurred)
 
+    def only_rows(self, is_kept: npt.NDArray[np.bool_]) -> RowSample:
+        """Only some rows, bool[n]."""
+        return self if is_kept.all() else self._at(np.flatnonzero(is_kept))
+
     def without_rows(self, gone: Mapping[int, _Positions]) -> RowSample:
         """Remove deleted rows.
 
