@@ -28,6 +28,7 @@ MAY_DELETE = {
     "paimon/metadata/tags.py": "a dropped tag",
     # what lies beside the files that were written
     "amudai/writing/shard_writer.py": "stripes and indexes of a shard that is given up",
+    "amudai/writing/row_indexes.py": "indexes of a shard that is given up",
     "amudai/writing/external_parquet.py": "indexes of a shard that is given up",
     "spark/writing/arrow_writer.py": "files of repeated tasks",
     "spark/writing/spark_writer.py": "Hadoop's checksums",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Protocol, runtime_checkable
 
 from skerry.iceberg.metadata.state import TableState
@@ -94,7 +94,9 @@ def index_tasks(
     return tasks
 
 
-def register(table: IndexedTable, built: Sequence[IndexedFile], files: OwnedFiles) -> RegisteredIndexes:
+def register(
+    table: IndexedTable, built: Sequence[IndexedFile], files: OwnedFiles, merged: Collection[tuple[str, str]] = ()
+) -> RegisteredIndexes:
     """Write a piece of the registry; see `skerry.table.indexes.publishing.write_piece`."""
-    written = write_piece(table, built, new_index_name(".json"), files)
+    written = write_piece(table, built, new_index_name(".json"), files, merged=merged)
     return RegisteredIndexes(written)

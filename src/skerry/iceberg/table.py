@@ -395,12 +395,14 @@ class IcebergTable(IndexedIcebergTable):
         return analyze(self.handle, columns, executor=executor, progress=progress, full=full)
 
     def _compact(self, where: Condition | None, how: CompactOptions, options: WriteOptions) -> CompactSummary:
-        from skerry.iceberg.jobs.compact import compact
+        from skerry.iceberg.jobs.compact import compact, merge_compacted
 
         entries, executor, progress = options.properties, options.executor, options.progress
-        return compact(
+        done = compact(
             self.handle, where, how, ref=options.ref, properties=entries, executor=executor, progress=progress
         )
+        merge_compacted(self.handle, how, executor)
+        return done
 
     def _rewrite_manifests(self, full: bool, dry_run: bool, options: WriteOptions) -> ManifestSummary:
         from skerry.iceberg.jobs.rewrite_manifests import rewrite_manifests

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.planning.table_indexes import file_columns
@@ -48,12 +48,15 @@ def index_task(
     return IndexTask(state.storage, state.location, data_file, wanted, columns, names_in_files(then))
 
 
-def register(table: IndexedTable, built: Sequence[IndexedFile], files: OwnedFiles) -> tuple[str, ...]:
+def register(
+    table: IndexedTable, built: Sequence[IndexedFile], files: OwnedFiles, merged: Collection[tuple[str, str]] = ()
+) -> tuple[str, ...]:
     """Write a piece of the registry; the locations of all that was written for it.
 
     Args:
         table: The table.
         built: New entries.
         files: Owns what is written.
+        merged: As for `skerry.table.indexes.publishing.write_piece`.
     """
-    return write_piece(table, built, new_listed_name(), files, listed=True).files
+    return write_piece(table, built, new_listed_name(), files, listed=True, merged=merged).files

@@ -30,6 +30,7 @@ from skerry.table.history import MAIN, History, HistoryEntry, Ref, Retention, Sn
 from skerry.table.inspection.upkeep import Upkeep
 from skerry.table.merging import MergeClauses
 from skerry.table.movable import CopyCatalog
+from skerry.table.owned_files import after_publish
 from skerry.table.rows.row_stream import RowStream
 from skerry.table.statistics.column_statistics import ColumnStatistics, Freshness
 from skerry.table.summaries import (
@@ -422,6 +423,11 @@ class PaimonTable(IndexedPaimonTable):
             dry_run=how.dry_run,
         )
         self.handle.keep(request)
+        if self.handle.state.is_indexed and not how.dry_run:
+            from skerry.paimon.jobs.index import merge_small_indexes  # imports shards, which few tables need
+
+            with after_publish("merging small indexes"):
+                merge_small_indexes(self.handle.state, options.executor)
         return done
 
     def _rewrite_file_indexes(

@@ -15,7 +15,15 @@ from skerry.amudai.values.types import list_of_named_items as list_of
 from skerry.errors import FormatError
 from skerry.kernels import kernel
 
-__all__ = ["BUCKET_SCHEMA", "bucket_of", "build_partition", "find_in_buckets", "partition_of", "sort_keys"]
+__all__ = [
+    "BUCKET_SCHEMA",
+    "bucket_of",
+    "build_partition",
+    "find_in_buckets",
+    "keys_in_buckets",
+    "partition_of",
+    "sort_keys",
+]
 
 _Keys = npt.NDArray[np.uint64]
 _Rows = npt.NDArray[np.int64]
@@ -175,16 +183,33 @@ def find_in_buckets(
     Raises:
         FormatError: There are nulls, which no bucket has.
     """
+    hashes, lists = _entries(buckets, location)
+    found = hashes.to_numpy()
+    places = np.searchsorted(keys, found)
+    matching = np.flatnonzero(keys[np.minimum(places, len(keys) - 1)] == found) if len(keys) else np.empty(0, np.int64)
+    lengths, rows = _rows_of(lists.take(pa.array(matching)), location)
+    return np.repeat(places[matching], lengths), rows
+
+
+def keys_in_buckets(buckets: pa.ListArray, *, location: str) -> tuple[_Keys, npt.NDArray[np.uint64]]:
+    """All keys of some records of a partition, uint64[m], with their rows, uint64[m]; see `find_in_buckets`."""
+    hashes, lists = _entries(buckets, location)
+    lengths, rows = _rows_of(lists, location)
+    return np.repeat(hashes.to_numpy(), lengths), rows
+
+
+def _entries(buckets: pa.ListArray, location: str) -> tuple[pa.Array, pa.ListArray]:
+    """The keys in buckets, and the lists of their rows."""
     entries = buckets.flatten()
     hashes, lists = entries.flatten()
     if buckets.null_count or entries.null_count or hashes.null_count or lists.null_count:
         raise FormatError("a bucket of the hash index has nulls, expected none", location=location, rule=_RULE)
-    found = hashes.to_numpy()
-    places = np.searchsorted(keys, found)
-    matching = np.flatnonzero(keys[np.minimum(places, len(keys) - 1)] == found) if len(keys) else np.empty(0, np.int64)
-    lists = lists.take(pa.array(matching))
+    return hashes, lists
+
+
+def _rows_of(lists: pa.ListArray, location: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64]]:
+    """The lengths of lists of rows, and the rows."""
     rows = lists.flatten()
     if rows.null_count:
         raise FormatError("a position of the hash index is null", location=location, rule=_RULE)
-    lengths = np.diff(lists.offsets.to_numpy())
-    return np.repeat(places[matching], lengths), rows.to_numpy().astype(np.uint64, copy=False)
+    return np.diff(lists.offsets.to_numpy()), rows.to_numpy().astype(np.uint64, copy=False)

@@ -34,7 +34,10 @@ class Representation(IntEnum):
 
 
 def encode_positions(
-    positions: npt.NDArray[np.uint32], starts: npt.NDArray[np.int64], stops: npt.NDArray[np.int64]
+    positions: npt.NDArray[np.uint32],
+    starts: npt.NDArray[np.int64],
+    stops: npt.NDArray[np.int64],
+    possible: npt.NDArray[np.bool_] | None = None,
 ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
     """Encode lists.
 
@@ -42,13 +45,15 @@ def encode_positions(
         positions: uint32[m], those of many lists.
         starts: int64[n], where the positions of each list begin; they ascend and are distinct.
         stops: int64[n], where they end.
+        possible: bool[n], the lists of which not all positions are certain; none by default.
 
     Returns:
         uint64[k] the positions column, uint8[n] the representation of each list, and int64[n] where each ends.
     """
     encoded = np.empty(2 * int((stops - starts).sum()), np.uint64)
     representations, ends = np.empty(len(starts), np.uint8), np.empty(len(starts), np.int64)
-    size = encode_lists(positions, starts, stops, encoded, representations, ends)
+    uncertain = np.zeros(len(starts), np.uint8) if possible is None else possible.astype(np.uint8)
+    size = encode_lists(positions, starts, stops, uncertain, encoded, representations, ends)
     return encoded[:size], representations, ends
 
 
@@ -62,8 +67,10 @@ def count_ranges(positions: Any, start: int, stop: int, gap: int) -> int:
     return count
 
 
-@kernel("int64(uint32[::1], int64[::1], int64[::1], out uint64[::1], out uint8[::1], out int64[::1])")
-def encode_lists(positions: Any, starts: Any, stops: Any, encoded: Any, representations: Any, ends: Any) -> int:
+@kernel("int64(uint32[::1], int64[::1], int64[::1], uint8[::1], out uint64[::1], out uint8[::1], out int64[::1])")
+def encode_lists(
+    positions: Any, starts: Any, stops: Any, uncertain: Any, encoded: Any, representations: Any, ends: Any
+) -> int:
     """Encode lists, end to end, each in at most twice as many numbers as it has positions.
 
     Returns:
@@ -75,14 +82,15 @@ def encode_lists(positions: Any, starts: Any, stops: Any, encoded: Any, represen
         size = stop - start
         ranges = count_ranges(positions, start, stop, 0) if size > LIST_LIMIT else size
         gap = 0
-        if size <= LIST_LIMIT or ranges == size:
+        if uncertain[i] == 0 and (size <= LIST_LIMIT or ranges == size):
             representations[i] = POSITIONS
             for j in range(start, stop):
                 encoded[place] = positions[j]
                 place += 1
         else:
             representations[i] = EXACT_RANGES
-            if ranges > LIST_LIMIT and count_ranges(positions, start, stop, MAX_GAP) < ranges:
+            joins = ranges > LIST_LIMIT and count_ranges(positions, start, stop, MAX_GAP) < ranges
+            if uncertain[i] != 0 or joins:
                 representations[i] = APPROXIMATE_RANGES
                 gap = MAX_GAP
             encoded[place] = positions[start]

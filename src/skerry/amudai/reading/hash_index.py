@@ -18,7 +18,13 @@ from skerry.amudai.fields.selection import Selection
 from skerry.amudai.fields.stored_field import StoredField
 from skerry.amudai.fields.stripe_reader import StripeReader
 from skerry.amudai.indexes.descriptors import HashDescription
-from skerry.amudai.indexes.hash_buckets import BUCKET_SCHEMA, bucket_of, find_in_buckets, partition_of
+from skerry.amudai.indexes.hash_buckets import (
+    BUCKET_SCHEMA,
+    bucket_of,
+    find_in_buckets,
+    keys_in_buckets,
+    partition_of,
+)
 from skerry.amudai.messages import BufferKind
 from skerry.amudai.reading.index_shard import IndexShard
 from skerry.amudai.reading.resident_buckets import ResidentBuckets, reserve_memory
@@ -77,6 +83,28 @@ class HashIndexReader:
             rows.append(found[1])
         return np.concatenate(places), np.concatenate(rows)
 
+    def entries(self) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
+        """All keys, uint64[n], and the row of each, int64[n].
+
+        Raises:
+            NotFoundError, FormatError: As `find`.
+        """
+        keys, rows = [np.empty(0, np.uint64)], [np.empty(0, np.uint64)]
+        for ordinal in range(len(self._description.partitions)):
+            shard = self._partition(ordinal)
+            column = shard.take(np.arange(shard.record_count)).column(0).combine_chunks()
+            found = keys_in_buckets(column, location=shard.shown)
+            self._check(found[1], shard)
+            keys.append(found[0])
+            rows.append(found[1])
+        return np.concatenate(keys), np.concatenate(rows).astype(np.int64)
+
+    def _check(self, rows: npt.NDArray[np.uint64], shard: IndexShard) -> None:
+        if len(rows) and int(rows.max()) >= self._row_count:
+            raise FormatError(
+                f"a hash index refers to row {int(rows.max())} of {self._row_count}", location=shard.shown, rule=_RULE
+            )
+
     def _find_in(
         self, ordinal: int, keys: npt.NDArray[np.uint64]
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
@@ -95,10 +123,7 @@ class HashIndexReader:
             column = shard.take(buckets).column(0).combine_chunks()
             found = find_in_buckets(column, keys, location=shard.shown)
         places, rows = found
-        if len(rows) and int(rows.max()) >= self._row_count:
-            raise FormatError(
-                f"a hash index refers to row {int(rows.max())} of {self._row_count}", location=shard.shown, rule=_RULE
-            )
+        self._check(rows, shard)
         return places, rows.astype(np.int64)
 
     def _find_in_stripe(

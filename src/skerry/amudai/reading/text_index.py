@@ -17,6 +17,7 @@ import numpy.typing as npt
 from skerry.amudai.indexes.collations import Collation, fold_bytes
 from skerry.amudai.indexes.descriptors import TextDescription
 from skerry.amudai.indexes.position_lists import Representation, decode_positions
+from skerry.amudai.indexes.postings import Postings, decode_postings
 from skerry.amudai.indexes.term_pages import PAGE_SCHEMA, POSITION_SCHEMA
 from skerry.amudai.reading.index_shard import IndexShard
 from skerry.bitmaps.position_sets import difference, union
@@ -123,6 +124,21 @@ class TextIndexReader:
                 (exact if is_exact else possible).append(rows)
         found = union(exact)
         return TermRows(found, difference(union(possible), found))
+
+    def postings(self) -> Postings:
+        """All terms with their rows.
+
+        Raises:
+            NotFoundError: A file of the index is missing.
+            FormatError: The index is damaged.
+            UnsupportedError: It is too large to be in memory at once.
+        """
+        pages, positions = (shard.take(np.arange(shard.record_count)) for shard in (self._terms, self._positions))
+        column = positions.column(0).combine_chunks()
+        if column.null_count:
+            raise FormatError("a list of positions has nulls", location=self._positions.shown, rule=_RULE)
+        numbers = column.to_numpy().astype(np.uint64, copy=False)
+        return decode_postings(pages, numbers, self._row_count, location=self._terms.shown)
 
     def _rows(self, each: _List) -> tuple[_Rows, bool]:
         shard = self._positions

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from skerry.amudai.encodings.codes import Profile
@@ -20,13 +21,13 @@ from skerry.amudai.indexes.hash_buckets import build_partition
 from skerry.amudai.indexes.hash_keys import keys_of_leaf
 from skerry.amudai.indexes.leaves import Leaf, leaves_of_column
 from skerry.amudai.indexes.options import MIN_PARTITIONS, HashIndex, Index, TextIndex, indexed_leaves
-from skerry.amudai.indexes.term_lists import TermLists
+from skerry.amudai.indexes.term_lists import SortedTerms, TermLists
 from skerry.amudai.indexes.term_pages import POSITION_SCHEMA, build_pages
 from skerry.amudai.indexes.tokenizers import Tokenizer
 from skerry.amudai.messages import IndexCollection, IndexDescriptor
 from skerry.amudai.shard.schema import Schema
 
-__all__ = ["IndexFiles", "WriteArtifact"]
+__all__ = ["IndexFiles", "WriteArtifact", "write_hash_index", "write_terms"]
 
 WriteArtifact = Callable[[str], Callable[[pa.Table, Profile], Artifact]]
 """Names a shard, whose name ends with some text; gives what writes a table as that shard, in a profile."""
@@ -55,16 +56,8 @@ class _HashBuilder:
     def write(self, write_artifact: WriteArtifact) -> IndexDescriptor:
         keys = np.concatenate([np.empty(0, np.uint64), *self._keys])
         rows = np.concatenate([np.empty(0, np.int64), *self._rows])
-        count = self._partitions or max(MIN_PARTITIONS, 1 << (max(len(keys), 1) // _PARTITION_KEYS).bit_length())
-
-        writers = [write_artifact(f"part{ordinal}") for ordinal in range(count)]
-
-        def write(ordinal: int) -> Artifact:
-            return writers[ordinal](build_partition(keys, rows, count, ordinal), Profile.BALANCED)
-
-        with ThreadPoolExecutor(min(os.cpu_count() or 1, count)) as pool:
-            artifacts = list(pool.map(write, range(count)))
-        return encode_index((node.schema_id for node in self._leaves.values()), artifacts)
+        ids = [node.schema_id for node in self._leaves.values()]
+        return write_hash_index(keys, rows, ids, write_artifact, partitions=self._partitions)
 
 
 class _TextBuilder:
@@ -85,13 +78,54 @@ class _TextBuilder:
             self._parts.append((stripe, schema_id))
 
     def write(self, write_artifact: WriteArtifact) -> IndexDescriptor:
-        found = self._lists.finish()
-        artifacts = [
-            write_artifact("terms")(build_pages(found, self._parts), _PROFILE),
-            write_artifact("positions")(pa.table([pa.array(found.positions)], schema=POSITION_SCHEMA), _PROFILE),
-        ]
+        artifacts = write_terms(self._lists.finish(), self._parts, write_artifact)
         tokenizers = self._tokenizers.values()
         return encode_index(self._ids.values(), artifacts, collation=self._collation, tokenizers=tokenizers)
+
+
+def write_hash_index(
+    keys: npt.NDArray[np.uint64],
+    rows: npt.NDArray[np.int64],
+    schema_ids: Sequence[int],
+    write_artifact: WriteArtifact,
+    *,
+    partitions: int | None = None,
+) -> IndexDescriptor:
+    """Write the shards of a hash index.
+
+    Args:
+        keys: uint64[n], the keys.
+        rows: int64[n], the row of each.
+        schema_ids: The leaves whose values the keys are of.
+        write_artifact: Writes a shard.
+        partitions: How many shards; by default as many as the number of keys asks for.
+    """
+    count = partitions or max(MIN_PARTITIONS, 1 << (max(len(keys), 1) // _PARTITION_KEYS).bit_length())
+    writers = [write_artifact(f"part{ordinal}") for ordinal in range(count)]
+
+    def write(ordinal: int) -> Artifact:
+        return writers[ordinal](build_partition(keys, rows, count, ordinal), Profile.BALANCED)
+
+    with ThreadPoolExecutor(min(os.cpu_count() or 1, count)) as pool:
+        artifacts = list(pool.map(write, range(count)))
+    return encode_index(schema_ids, artifacts)
+
+
+def write_terms(
+    found: SortedTerms, parts: Sequence[tuple[int, int]], write_artifact: WriteArtifact
+) -> tuple[Artifact, Artifact]:
+    """Write the shards of a text index: terms, and positions.
+
+    Args:
+        found: The terms.
+        parts: Stripe and schema id of each part.
+        write_artifact: Writes a shard.
+    """
+    positions = pa.table([pa.array(found.positions)], schema=POSITION_SCHEMA)
+    return (
+        write_artifact("terms")(build_pages(found, parts), _PROFILE),
+        write_artifact("positions")(positions, _PROFILE),
+    )
 
 
 class IndexFiles:

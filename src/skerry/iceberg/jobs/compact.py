@@ -34,7 +34,8 @@ from skerry.table.arguments import Condition
 from skerry.table.commit import RetryPolicy
 from skerry.table.files.row_reader import RowReader
 from skerry.table.files.scan_task import FileScanTask
-from skerry.table.owned_files import OwnedFiles, log_after_publish
+from skerry.table.indexes.definitions import PIECES_PROPERTY
+from skerry.table.owned_files import OwnedFiles, after_publish, log_after_publish
 from skerry.table.rows.schema import leaves
 from skerry.table.rows.values import decode_value
 from skerry.table.statistics.written_file import WrittenFile
@@ -129,6 +130,16 @@ def compact(
     if not summary.groups:
         raise round_.conflict or ConflictError("other writers changed the rows of all groups", location=state.name)
     return dataclasses.replace(summary, conflicts=len(lost))
+
+
+def merge_compacted(table: IcebergHandle, options: CompactOptions, executor: Executor | None) -> None:
+    """Merge the small indexes of a table that was compacted; see `skerry.iceberg.jobs.index.merge_small_indexes`."""
+    if PIECES_PROPERTY not in table.state.properties or options.dry_run:
+        return
+    from skerry.iceberg.jobs.index import merge_small_indexes  # imports shards, which few tables need
+
+    with after_publish("merging small indexes"):
+        merge_small_indexes(table, executor)
 
 
 @dataclass(frozen=True, slots=True)

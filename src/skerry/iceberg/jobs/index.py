@@ -7,12 +7,12 @@ from skerry.iceberg.indexing import index_tasks, indexed_table, register
 from skerry.iceberg.metadata.state import TableState
 from skerry.iceberg.reading.scan import scan
 from skerry.table.files.data_file import DataFile
-from skerry.table.indexes.publishing import build_missing, described_indexes
+from skerry.table.indexes.publishing import build_missing, described_indexes, merge_small
 from skerry.table.owned_files import owned_files
 from skerry.table.summaries import IndexSummary, TableIndex
 from skerry.table.work.tasks import Executor, ProgressCallback, ThreadExecutor
 
-__all__ = ["index", "indexes"]
+__all__ = ["index", "indexes", "merge_small_indexes"]
 
 
 def index(
@@ -37,7 +37,24 @@ def index(
         built, summary = build_missing(known, tasks, files, executor or ThreadExecutor(), progress)
         if built:
             table.commit(register(known, built, files))
+    merge_small_indexes(table, executor)
     return summary
+
+
+def merge_small_indexes(table: IcebergHandle, executor: Executor | None = None) -> None:
+    """Merge the small indexes of the current snapshot's files, and publish what replaces them.
+
+    Args:
+        table: The table.
+        executor: Runs the tasks; threads of this process by default.
+    """
+    known = indexed_table(table.state)
+    if not known.pieces:
+        return
+    with owned_files(known.storage) as files:
+        merged = merge_small(known, _data_files(table.state), files, executor or ThreadExecutor())
+        if merged.new:
+            table.commit(register(known, merged.new, files, merged.gone))
 
 
 def indexes(state: TableState) -> list[TableIndex]:

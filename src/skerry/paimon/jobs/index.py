@@ -11,12 +11,12 @@ from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.planning.splits import SplitFile
 from skerry.paimon.reading.scan import PaimonScan
 from skerry.table.files.data_file import DataFile
-from skerry.table.indexes.publishing import build_missing, described_indexes
+from skerry.table.indexes.publishing import build_missing, described_indexes, merge_small
 from skerry.table.owned_files import owned_files
 from skerry.table.summaries import IndexSummary, TableIndex
 from skerry.table.work.tasks import Executor, ProgressCallback, ThreadExecutor
 
-__all__ = ["index", "indexes"]
+__all__ = ["index", "indexes", "merge_small_indexes"]
 
 
 def index(
@@ -50,7 +50,25 @@ def index(
         built, summary = build_missing(known, tasks, files, executor or ThreadExecutor(), progress)
         if built:
             register(known, built, files)
+    merge_small_indexes(state, executor)
     return summary
+
+
+def merge_small_indexes(state: PaimonState, executor: Executor | None = None) -> None:
+    """Merge the small indexes of the current snapshot's files, and enter what replaces them in the registry.
+
+    Args:
+        state: The table.
+        executor: Runs the tasks; threads of this process by default.
+    """
+    known = indexed_table(state)
+    if not known.pieces:
+        return
+    with owned_files(state.storage) as files:
+        data_files = (data_file for data_file, _ in _data_files(state))
+        merged = merge_small(known, data_files, files, executor or ThreadExecutor())
+        if merged.new:
+            register(known, merged.new, files, merged.gone)
 
 
 def indexes(state: PaimonState) -> list[TableIndex]:

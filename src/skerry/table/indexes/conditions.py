@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import threading
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -20,7 +21,7 @@ from skerry.table.rows.schema import field_id
 if TYPE_CHECKING:
     from skerry.amudai import ShardFile
 
-__all__ = ["IndexCondition", "ValueCondition", "WordCondition", "key_values", "value_conditions"]
+__all__ = ["Answers", "IndexCondition", "ValueCondition", "WordCondition", "key_values", "value_conditions"]
 
 _LEAST: Final = 1000
 _ROWS_PER_VALUE: Final = 64
@@ -36,8 +37,40 @@ _PLAIN: Final = (
 """Values of other types have another form here than in an index."""
 
 
+class Answers:
+    """What indexes of several files have answered to a condition, which is asked for each of the files."""
+
+    def __init__(self) -> None:
+        self._locks: dict[tuple[str, str], threading.Lock] = {}
+        self._known: dict[tuple[str, str], npt.NDArray[np.int64] | None] = {}
+
+    def __reduce__(self) -> tuple[type[Answers], tuple[()]]:
+        return Answers, ()  # locks stay where they are
+
+    def get(
+        self, root: str, column: str, ask: Callable[[], npt.NDArray[np.int64] | None]
+    ) -> npt.NDArray[np.int64] | None:
+        """The answer of an index, which is asked once.
+
+        Args:
+            root: The index.
+            column: The column.
+            ask: Asks it.
+        """
+        key = root, column
+        with self._locks.setdefault(key, threading.Lock()):
+            if key not in self._known:
+                self._known[key] = None  # one that fails is not asked again
+                self._known[key] = ask()
+            return self._known[key]
+
+
 class IndexCondition(Protocol):
     """A condition that rows satisfy only if an index says so."""
+
+    @property
+    def answers(self) -> Answers:
+        """What indexes of several files have answered."""
 
     @property
     def wanted(self) -> WantedIndex:
@@ -63,6 +96,8 @@ class ValueCondition:
     values: tuple[Any, ...]
     sought: SoughtValues = field(init=False, repr=False, compare=False)
     """The values as indexes look them up."""
+    answers: Answers = field(default_factory=Answers, init=False, repr=False, compare=False)
+    """See `IndexCondition.answers`."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "sought", SoughtValues(self.values))
@@ -92,6 +127,8 @@ class WordCondition:
 
     wanted: WantedIndex
     query: str
+    answers: Answers = field(default_factory=Answers, init=False, repr=False, compare=False)
+    """See `IndexCondition.answers`."""
 
     @property
     def field_id(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -49,9 +50,9 @@ class TableIndexes:
         """Whether a file has an index."""
         return any(True for _ in self._columns(data_file, wanted, names))
 
-    def size_bytes(self, data_file: DataFile, wanted: WantedIndex) -> int:
-        """The size of what holds an index of a file, other indexes of the same file among it."""
-        return sum(entry.size_bytes for entry, _ in self._columns(data_file, wanted))
+    def sizes_bytes(self, data_file: DataFile, wanted: WantedIndex) -> dict[str, int]:
+        """The sizes of what holds an index of a file, by root; other indexes and files are among it."""
+        return {entry.root: entry.size_bytes for entry, _ in self._columns(data_file, wanted)}
 
     def rows(
         self, data_file: DataFile, conditions: Iterable[IndexCondition], names: Names | None = None
@@ -88,7 +89,8 @@ class TableIndexes:
     def _matching(
         self, data_file: DataFile, wanted: WantedIndex, names: Names | None
     ) -> Iterator[tuple[IndexedFile, IndexedColumn]]:
-        for entry in self._files.get(file_key(data_file.location), ()):
+        entries = self._files.get(file_key(data_file.location), ())
+        for entry in sorted(entries, key=lambda entry: entry.place is None):  # the same index helps with more files
             for column in entry.columns if entry.file_size_bytes == data_file.file_size_bytes else ():
                 is_wanted = WantedIndex(column.field_id, column.kind, column.tokenizer) == wanted
                 if is_wanted and (names is None or names.get(column.field_id) == column.name):
@@ -98,9 +100,15 @@ class TableIndexes:
         for entry, column in self._columns(data_file, condition.wanted, names):
             try:
                 shard = self._shard(entry, data_file)
-                if int(shard.metadata.directory.total_record_count) != data_file.record_count:
+                total = int(shard.metadata.directory.total_record_count)
+                first, count = (0, total) if entry.place is None else entry.place
+                if count != data_file.record_count or first + count > total:
                     continue
-                found = condition.rows(shard, column.name)
+                if entry.place is None:
+                    found = condition.rows(shard, column.name)
+                else:
+                    ask = partial(condition.rows, shard, column.name)
+                    found = _within(condition.answers.get(entry.root, column.name, ask), first, count)
             except SkerryError:
                 continue  # a lost or damaged index costs time, and nothing else
             if found is not None:
@@ -120,3 +128,11 @@ class TableIndexes:
         location = key[1]
         folder = parent(data_file.location)
         return _open.keep(key, amudai.ShardFile(location, allowed_locations=[folder], storage=self._storage))
+
+
+def _within(rows: _Rows | None, first: int, count: int) -> _Rows | None:
+    """The rows of a file among those of an index of several, by their positions in the file."""
+    if rows is None:
+        return None
+    start, stop = np.searchsorted(rows, [first, first + count])
+    return rows[start:stop] - first

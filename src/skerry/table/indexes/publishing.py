@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from skerry.errors import FormatError, NotFoundError, UnsupportedError
-from skerry.storage import Storage, join
+from skerry.storage import Storage, file_key, join
 from skerry.table.files.data_file import DataFile
 from skerry.table.indexes.building import IndexTask, WantedIndex, build_index
 from skerry.table.indexes.definitions import IndexDefinition, index_definitions
 from skerry.table.indexes.finding import TableIndexes
-from skerry.table.indexes.registry import FOLDER, IndexedFile, Piece, encode_piece, read_piece
+from skerry.table.indexes.merging import MergedIndexes, MergeTask, merge_indexes, plan_merges, without
+from skerry.table.indexes.registry import FOLDER, IndexedFile, Piece, encode_piece, read_piece, registered_files
 from skerry.table.owned_files import OwnedFiles
 from skerry.table.summaries import IndexSummary, TableIndex
-from skerry.table.work.tasks import Executor, JobProgress, ProgressCallback
+from skerry.table.work.tasks import Executor, JobProgress, ProgressCallback, ThreadExecutor
 
 __all__ = [
     "IndexedTable",
@@ -24,6 +25,7 @@ __all__ = [
     "build_indexes",
     "build_missing",
     "described_indexes",
+    "merge_small",
     "wanted_index",
     "wanted_indexes",
     "write_piece",
@@ -31,6 +33,9 @@ __all__ = [
 
 _GROWTH = 2
 """A piece takes in earlier ones that are at most this many times as large: few are left, and none is written often."""
+
+_MANY = 16
+"""So many small indexes in a piece are merged when it is written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,9 +148,17 @@ def build_missing(
 
 
 def write_piece(
-    table: IndexedTable, built: Sequence[IndexedFile], name: str, files: OwnedFiles, *, listed: bool = False
+    table: IndexedTable,
+    built: Sequence[IndexedFile],
+    name: str,
+    files: OwnedFiles,
+    *,
+    listed: bool = False,
+    merged: Collection[tuple[str, str]] = (),
 ) -> WrittenPiece:
     """Write a piece of the registry, which takes in what is not much larger of the newest ones.
+
+    Many small indexes that come together so are merged.
 
     Args:
         table: The table.
@@ -153,24 +166,68 @@ def write_piece(
         name: The name of the piece.
         files: Owns what is written.
         listed: Whether pieces are found by a listing, so that this one has to say which others it replaces.
+        merged: Roots and data files of entries that new ones replace: their pieces are taken in, too.
     """
-    entries, replaced, earlier_ones = list(built), [], set[str]()
+    entries, replaced, earlier_ones, is_larger = list[IndexedFile](), [], set[str](), False
     for earlier_name in reversed(table.pieces):
         try:
             earlier = read_piece(table.storage, table.location, earlier_name)
         except (FormatError, NotFoundError):
             earlier = Piece()
-        if len(earlier.files) > _GROWTH * len(entries):
-            break
-        entries = [*earlier.files, *entries]
+        is_larger |= len(earlier.files) > _GROWTH * (len(entries) + len(built))
+        if is_larger and not any((each.root, each.file) in merged for each in earlier.files):
+            continue
+        entries = [*without(earlier.files, merged), *entries]
         replaced.append(earlier_name)
         earlier_ones |= earlier.replaces
+    passing = merge_all(table, plan_merges(table.storage, table.location, entries, _MANY), files, ThreadExecutor())
+    entries = [*without(entries, passing.gone), *passing.new, *built]
     replaces = earlier_ones.union(place.rpartition("/")[2] for place in replaced) if listed else frozenset[str]()
     location = join(table.location, FOLDER, name)
     files.add(location)
     table.storage.write(location, encode_piece(Piece(tuple(entries), frozenset(replaces))))
-    written = [location, *(one for entry in built for one in table.locations(entry))]
+    new = {entry.root: entry for entry in (*built, *passing.new)}.values()
+    written = [location, *(one for entry in new for one in table.locations(entry))]
     return WrittenPiece(name, tuple(written), frozenset(replaced))
+
+
+def merge_all(table: IndexedTable, tasks: Sequence[MergeTask], files: OwnedFiles, executor: Executor) -> MergedIndexes:
+    """Merge indexes; those that cannot be merged stay as they are.
+
+    Args:
+        table: The table.
+        tasks: What to merge.
+        files: Owns what is written.
+        executor: Runs the tasks.
+    """
+    new, gone = list[IndexedFile](), set[tuple[str, str]]()
+    for found in files.map(executor, merge_indexes, tasks) if tasks else ():
+        if found.new:
+            files.add(*table.locations(found.new[0]))
+        new += found.new
+        gone |= found.gone
+    return MergedIndexes(tuple(new), frozenset(gone))
+
+
+def merge_small(
+    table: IndexedTable, data_files: Iterable[DataFile], files: OwnedFiles, executor: Executor
+) -> MergedIndexes:
+    """Merge the small indexes of some data files.
+
+    Args:
+        table: The table.
+        data_files: The files.
+        files: Owns what is written.
+        executor: Runs the tasks.
+    """
+    known = registered_files(table.storage, table.location, table.pieces)
+    entries = [
+        each
+        for file in data_files
+        for each in known.get(file_key(file.location), ())
+        if each.file_size_bytes == file.file_size_bytes
+    ]
+    return merge_all(table, plan_merges(table.storage, table.location, entries), files, executor)
 
 
 def described_indexes(table: IndexedTable, data_files: Iterable[DataFile]) -> list[TableIndex]:
@@ -180,7 +237,13 @@ def described_indexes(table: IndexedTable, data_files: Iterable[DataFile]) -> li
     for definition in index_definitions(table.properties):
         wanted = wanted_index(table.schema, definition)
         covered = [file for file in files if wanted is not None and known.covers(file, wanted)]
-        size = 0 if wanted is None else sum(known.size_bytes(file, wanted) for file in covered)
+        sizes = (
+            {} if wanted is None else dict(one for file in covered for one in known.sizes_bytes(file, wanted).items())
+        )
         tokenizer = definition.tokenizer or None
-        found.append(TableIndex(definition.column, str(definition.kind), tokenizer, len(files), len(covered), size))
+        found.append(
+            TableIndex(
+                definition.column, str(definition.kind), tokenizer, len(files), len(covered), sum(sizes.values())
+            )
+        )
     return found

@@ -15,7 +15,7 @@ import json
 import re
 import time
 import uuid
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -86,6 +86,8 @@ class IndexedFile:
         parts: Names of its other files.
         size_bytes: The size of all of them.
         columns: The indexed columns.
+        place: The first row and the number of rows of the file in an index of several files; None if the index is of
+            this file alone.
     """
 
     file: str
@@ -94,6 +96,7 @@ class IndexedFile:
     parts: tuple[str, ...]
     size_bytes: int
     columns: tuple[IndexedColumn, ...]
+    place: tuple[int, int] | None = None
 
     def location(self, table: str) -> str:
         """The data file.
@@ -126,17 +129,19 @@ class Piece:
 
 def encode_piece(piece: Piece) -> bytes:
     """The bytes of a piece."""
-    entries = [
-        {
-            "file": file.file,
-            "size": file.file_size_bytes,
-            "root": file.root,
-            "parts": list(file.parts),
-            "index-size": file.size_bytes,
-            "columns": [[each.field_id, each.name, str(each.kind), each.tokenizer] for each in file.columns],
-        }
-        for file in piece.files
-    ]
+    entries: list[dict[str, Any]] = []
+    merged: dict[str, list[list[Any]]] = {}
+    for file in piece.files:
+        if file.place is not None and file.root in merged:
+            merged[file.root].append([file.file, file.file_size_bytes, *file.place])
+            continue
+        entry: dict[str, Any] = {"file": file.file, "size": file.file_size_bytes}
+        if file.place is not None:
+            merged[file.root] = [[file.file, file.file_size_bytes, *file.place]]
+            entry = {"files": merged[file.root]}
+        columns = [[each.field_id, each.name, str(each.kind), each.tokenizer] for each in file.columns]
+        index = {"root": file.root, "parts": list(file.parts), "index-size": file.size_bytes, "columns": columns}
+        entries.append(entry | index)
     content: dict[str, Any] = {"version": _VERSION, "files": entries}
     if piece.replaces:
         content["replaces"] = sorted(piece.replaces)
@@ -152,14 +157,18 @@ def _decode_piece(data: bytes, location: str) -> Piece:
         found = decode_json(body)
         if found["version"] != _VERSION:
             raise FormatError(f"version {found['version']} of the index registry", location=location, rule=_RULE)
-        return Piece(tuple(_entry(each) for each in found["files"]), frozenset(map(str, found.get("replaces", ()))))
+        return Piece(
+            tuple(one for each in found["files"] for one in _entry(each)),
+            frozenset(map(str, found.get("replaces", ()))),
+        )
     except (ValueError, KeyError, TypeError, IndexError) as error:
         if isinstance(error, SkerryError):
             raise
         raise FormatError("a piece of the index registry is damaged", location=location, rule=_RULE) from error
 
 
-def _entry(found: dict[str, Any]) -> IndexedFile:
+def _entry(found: dict[str, Any]) -> Iterator[IndexedFile]:
+    """The data files of an index; several if it was merged."""
     names = [found["root"], *found["parts"]]
     if not all(_NAME.fullmatch(name) for name in names):
         raise ValueError("a name that no index has")
@@ -167,8 +176,15 @@ def _entry(found: dict[str, Any]) -> IndexedFile:
         IndexedColumn(int(number), str(name), IndexKind(kind), str(tokenizer))
         for number, name, kind, tokenizer in found["columns"]
     )
-    size, index_size = int(found["size"]), int(found["index-size"])
-    return IndexedFile(str(found["file"]), size, names[0], tuple(names[1:]), index_size, columns)
+    root, parts, index_size = names[0], tuple(names[1:]), int(found["index-size"])
+    if "files" not in found:
+        yield IndexedFile(str(found["file"]), int(found["size"]), root, parts, index_size, columns)
+        return
+    for file, size, first, count in found["files"]:
+        place = int(first), int(count)
+        if min(place) < 0:
+            raise ValueError("a place that no index has")
+        yield IndexedFile(str(file), int(size), root, parts, index_size, columns, place)
 
 
 def piece_names(properties: Mapping[str, str]) -> tuple[str, ...]:
@@ -228,13 +244,24 @@ def released_files(
     for piece in pieces:
         if last_name(piece) < before:
             with suppress(SkerryError):
-                found |= {f"{_LISTED}/{name}": 0 for name in read_piece(storage, table, piece).replaces}
+                found |= _replaced_files(storage, table, read_piece(storage, table, piece).replaces)
     present = {f"{_LISTED}/{last_name(file.location)}" for file in _listed_files(storage, table)}
     return {
         join(table, FOLDER, name): size
         for name, size in found.items()
         if name not in kept and (name in present or not name.startswith(f"{_LISTED}/"))
     }
+
+
+def _replaced_files(storage: Storage, table: str, names: Iterable[str]) -> dict[str, int]:
+    """Listed pieces that others contain, and the indexes that they name, with the size of each at its root."""
+    found: dict[str, int] = {}
+    for name in names:
+        found[f"{_LISTED}/{name}"] = 0
+        with suppress(SkerryError):
+            for each in read_piece(storage, table, f"{_LISTED}/{name}").files:
+                found |= {part: each.size_bytes if part == each.root else 0 for part in (each.root, *each.parts)}
+    return found
 
 
 def _listed_files(storage: Storage, table: str) -> Sequence[FileStatus]:
