@@ -10,6 +10,8 @@ import pyarrow as pa
 import pytest
 
 import skerry
+from skerry.iceberg.manifests import cache
+from skerry.iceberg.manifests.cache import shared_cache
 from skerry.iceberg.planning.live_files import column_metrics, live_data_files
 from skerry.iceberg.planning.live_metrics import live_metrics
 from skerry.table.rows.schema import leaves
@@ -99,3 +101,30 @@ def test_metrics_that_files_lack_are_unknown(table):
     table.update_schema().add_column("later", pa.int32()).commit()
     table.append(rows(14, 15).append_column("later", pa.array([5], pa.int32())))
     assert check(table)["later"].min is None
+
+
+def test_a_manifest_is_read_once_and_the_next_call_reads_only_new_ones(table, monkeypatch):
+    read = []
+    original = cache.read_manifest
+    monkeypatch.setattr(cache, "read_manifest", lambda *given: read.append(given[1].manifest_path) or original(*given))
+    monkeypatch.setattr(cache.ManifestCache, "fits", lambda *_: False)  # as in tables of very many files
+    shared_cache().clear()
+    state = table.handle.state
+    first = live_metrics(state, state.snapshot(), leaves(state.schema))
+    assert len(read) == len(set(read)) == 2
+    assert live_metrics(state, state.snapshot(), leaves(state.schema)) == first
+    assert len(read) == 2
+    table.append(rows(12, 14))
+    state = table.handle.state
+    read.clear()
+    assert live_metrics(state, state.snapshot(), leaves(state.schema))[1].max == 13
+    assert len(read) == 1
+
+
+def test_a_promoted_column_is_compared_by_its_new_type(tmp_path):
+    table = skerry.connect(tmp_path).create_table("d.t", pa.schema([("n", pa.int32())]))
+    table.append(pa.table({"n": pa.array([-1, 5], pa.int32())}))
+    assert (check(table)["n"].min, check(table)["n"].max) == (-1, 5)
+    table.update_schema().update_column("n", pa.int64()).commit()
+    table.append(pa.table({"n": [2**40]}))
+    assert (check(table)["n"].min, check(table)["n"].max) == (-1, 2**40)

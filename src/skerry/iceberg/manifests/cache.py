@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -127,7 +127,7 @@ class ManifestCache(BatchCache):
         parts = [part for part in (_FILES[manifest.content], _METRICS) if not set(part.columns).isdisjoint(columns)]
         key = self._key(storage, manifest)
         if key is None or not set(columns) <= {name for part in parts for name in part.columns}:
-            return read_manifest(storage, manifest, columns).table.select(list(columns))
+            return _read_alone(storage, manifest, columns)
         return self._read(storage, manifest, key, parts).select(list(columns))
 
     def read_metrics(
@@ -162,6 +162,39 @@ class ManifestCache(BatchCache):
                 return _side_by_side([found, *(part.of(whole) for part in parts)])
         found = self._read(storage, manifest, key, [files, *parts])
         return found.select([name for name in found.schema.names if name in columns or name not in files.columns])
+
+    def derived(
+        self,
+        storage: Storage,
+        manifest: ManifestFile,
+        columns: Sequence[str],
+        name: str,
+        derive: Callable[[pa.RecordBatch], pa.RecordBatch],
+        *,
+        may_keep_all: bool,
+    ) -> pa.RecordBatch:
+        """A small batch that follows from a manifest, kept beside it: later calls do without the manifest.
+
+        Args:
+            storage: Access to the manifest.
+            manifest: Its record in the manifest list.
+            columns: The columns that it follows from.
+            name: Its name, which says all else that it depends on.
+            derive: Makes it from these columns, deleted entries included.
+            may_keep_all: Whether there is room for the columns as well.
+
+        Raises:
+            SkerryError: As `read`.
+        """
+        key = self._key(storage, manifest)
+        found = None if key is None else self.find(f"{key}-{name}")
+        if found is not None:
+            return found
+        read = self.read if may_keep_all else _read_alone
+        derived = derive(read(storage, manifest, columns))
+        if key is None:
+            return derived
+        return self.keep_decoded(f"{key}-{name}", derived, manifest.manifest_path, manifest.manifest_length)
 
     def fits(self, manifests: Sequence[ManifestFile], columns: int) -> bool:
         """Whether the metrics of all columns can be kept until the next plan, and take no more than half of the room.
@@ -202,6 +235,11 @@ class ManifestCache(BatchCache):
         joined = () if storage.base is None else (storage.base,)
         shaped_by = (_VERSION, manifest.manifest_path, manifest.manifest_length, version, *inherited, *joined)
         return hashlib.sha256(repr(shaped_by).encode()).hexdigest()[:32]
+
+
+def _read_alone(storage: Storage, manifest: ManifestFile, columns: Sequence[str]) -> pa.RecordBatch:
+    """Some columns of a manifest, of which nothing is kept."""
+    return read_manifest(storage, manifest, columns).table.select(list(columns))
 
 
 def _side_by_side(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
