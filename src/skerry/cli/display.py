@@ -50,6 +50,7 @@ class Field:
         flexible: Whether its values may wrap in a narrow terminal.
         spare: Whether it is left out, the last one first, where the terminal is too narrow for all.
         style: Gives the colour of a record's cell; an empty one means no colour.
+        marks: Gives the parts of a shown text that stand out: where they begin and end.
     """
 
     key: str
@@ -59,6 +60,7 @@ class Field:
     flexible: bool = False
     spare: bool = False
     style: Callable[[Record], str] = lambda record: ""
+    marks: Callable[[str], Sequence[tuple[int, int]]] = lambda text: ()
 
 
 def print_records(
@@ -175,6 +177,9 @@ def _column(field: Field, records: Sequence[Record]) -> _Column:
     from rich.text import Text
 
     cells = tuple(Text(field.show(record.get(field.key)), style=field.style(record)) for record in records)
+    for cell in cells:
+        for start, end in field.marks(cell.plain):
+            cell.stylize("bold red", start, end)
     widest = max(cell_len(field.title), *(cell.cell_len for cell in cells), 0)
     return _Column(field, cells, cell_len(field.title) if field.flexible else widest, widest)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from skerry.cli.display import Field, count, is_terminal, print_records, to_json
 
@@ -16,27 +16,40 @@ if TYPE_CHECKING:
 
 __all__ = ["TERMINAL_ROWS", "print_rows", "text_rows"]
 
+Marks: TypeAlias = Callable[[str], Sequence[tuple[int, int]]]
+"""Gives the parts of a text that stand out: where they begin and end."""
+
 TERMINAL_ROWS = 20
 _MAX_CELL = 40
+_MAX_MARKED_CELL = 100
 _COLUMN_GAP = 3
 
 
-def print_rows(rows: RowStream | pa.Table, *, as_json: bool, at_most: int | None) -> None:
+def print_rows(
+    rows: RowStream | pa.Table,
+    *,
+    as_json: bool,
+    at_most: int | None,
+    marks: Mapping[str, Marks] | None = None,
+    header: bool = True,
+) -> None:
     """Print rows.
 
     Args:
         rows: The rows.
         as_json: Print an object per line.
         at_most: In a terminal, print only so many, and say that there are more; all if None.
+        marks: By name of a column, what stands out of its texts in a terminal.
+        header: Whether tab-separated values begin with the names of the columns.
     """
     batches = rows.to_reader() if hasattr(rows, "to_reader") else rows.to_batches()
     if as_json:
         for batch in batches:
             print("\n".join(to_json(row) for row in _objects(batch)))
     elif is_terminal():
-        _print_table(batches.read_all(), at_most)
+        _print_table(batches.read_all(), at_most, marks or {})
     else:
-        _print_plain(batches)
+        _print_plain(batches, header=header)
 
 
 def _objects(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
@@ -86,11 +99,12 @@ def text_rows(rows: pa.Table) -> Iterator[tuple[str | None, ...]]:
         yield from zip(*(_as_text(column).to_pylist() for column in batch.columns), strict=True)
 
 
-def _print_plain(batches: pa.RecordBatchReader) -> None:
+def _print_plain(batches: pa.RecordBatchReader, *, header: bool) -> None:
     """Print tab-separated values, converting a whole column to text at a time."""
     import pyarrow.compute as pc
 
-    print("\t".join(batches.schema.names))
+    if header:
+        print("\t".join(batches.schema.names))
     for batch in batches:
         columns = [pc.fill_null(_escaped(_as_text(column)), "") for column in batch.columns]
         print("\n".join(pc.binary_join_element_wise(*columns, "\t").to_pylist()))
@@ -126,7 +140,7 @@ def _escaped(column: pa.Array) -> pa.Array:
     return column
 
 
-def _print_table(rows: pa.Table, at_most: int | None) -> None:
+def _print_table(rows: pa.Table, at_most: int | None, marks: Mapping[str, Marks]) -> None:
     """Print as many columns as fit the terminal."""
     import pyarrow as pa
 
@@ -136,12 +150,14 @@ def _print_table(rows: pa.Table, at_most: int | None) -> None:
     fields: list[Field] = []
     cells: list[list[str | None]] = []
     for name, column in zip(rows.column_names, rows.columns, strict=True):
-        texts = [_cut(value) for chunk in column.chunks for value in _as_text(chunk).to_pylist()]
+        marked = marks.get(name)
+        texts = [_cut(value, marked) for chunk in column.chunks for value in _as_text(chunk).to_pylist()]
         width -= max([len(name), *(len(value or "null") for value in texts)]) + _COLUMN_GAP
         if width < 0 and fields:
             break
         is_number = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
-        fields.append(_value_field(str(len(fields)), name, is_number or pa.types.is_decimal(column.type)))
+        right = is_number or pa.types.is_decimal(column.type)
+        fields.append(_value_field(str(len(fields)), name, right, marked or _nothing))
         cells.append(texts)
     hidden = rows.num_columns - len(fields)
     if hidden:
@@ -157,18 +173,30 @@ def _print_table(rows: pa.Table, at_most: int | None) -> None:
     print_records(records, fields, as_json=False, note="\n".join(notes))
 
 
-def _value_field(key: str, title: str, right: bool) -> Field:
+def _value_field(key: str, title: str, right: bool, marks: Marks) -> Field:
     return Field(
         key,
         title,
         show=lambda value: "null" if value is None else value,
         right=right,
         style=lambda record: "dim" if record[key] is None else "",
+        marks=marks,
     )
 
 
-def _cut(value: str | None) -> str | None:
+def _nothing(_text: str) -> Sequence[tuple[int, int]]:
+    return ()
+
+
+def _cut(value: str | None, marks: Marks | None) -> str | None:
+    """A value on one line, cut if it is long: of marked ones the part around the first mark stays."""
     if value is None:
         return None
     line = value.replace("\n", "⏎").replace("\t", " ")
-    return line if len(line) <= _MAX_CELL else line[: _MAX_CELL - 1] + "…"
+    limit = _MAX_CELL if marks is None else _MAX_MARKED_CELL
+    if len(line) <= limit:
+        return line
+    start, end = next(iter(marks(line)), (0, 0)) if marks is not None else (0, 0)
+    if end >= limit:
+        line = "…" + line[start - limit // 4 :]
+    return line if len(line) <= limit else line[: limit - 1] + "…"

@@ -36,6 +36,11 @@ class IndexedIcebergTable(JobTable):
 
         return indexes(self.handle.state)
 
+    def _search_count(self, options: SearchOptions) -> int:
+        from skerry.iceberg.reading.searching import search_count
+
+        return search_count(self.handle.state, options)
+
     def _search(self, options: SearchOptions) -> pa.Table:
         from skerry.iceberg.reading.searching import search
 

@@ -70,6 +70,11 @@ class IndexedPaimonTable(JobTable):
         state = self.handle.state
         return global_indexes(state) if state.options.data_evolution else indexes(state)
 
+    def _search_count(self, options: SearchOptions) -> int:
+        from skerry.paimon.reading.searching import search_count
+
+        return search_count(self.handle.state, options)
+
     def _search(self, options: SearchOptions) -> pa.Table:
         from skerry.paimon.reading.searching import search
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from skerry.arguments import check_list, check_whole_number
@@ -188,6 +188,72 @@ class SearchableTable(MovableTable):
         check_list("columns", columns)
         return self._search(SearchOptions(column, query, columns, where, limit, snapshot, threads))
 
+    def search_count(
+        self,
+        column: str,
+        query: str,
+        *,
+        where: Condition | None = None,
+        snapshot: int | None = None,
+        threads: int | None = None,
+    ) -> int:
+        """Count the rows that `search` finds; of the other columns only those of `where` are read.
+
+        Example:
+            table.search_count("message", "timeout", where="ts >= TIMESTAMP '2024-05-01 00:00:00'")
+
+        Args:
+            column: As for `search`.
+            query: As for `search`.
+            where: As for `search`.
+            snapshot: As for `search`.
+            threads: As for `scan`.
+
+        Raises:
+            NotFoundError, SchemaError: As for `search`.
+        """
+        return self._search_count(SearchOptions(column, query, (), where, None, snapshot, threads))
+
+    def follow(
+        self,
+        column: str,
+        query: str,
+        *,
+        columns: Sequence[str] | None = None,
+        where: Condition | None = None,
+        after: int | None = None,
+        every_s: float = 1.0,
+    ) -> Iterator[pa.Table]:
+        """Find rows by words as they come: those that commits add from now on, whoever makes them.
+
+        Rows that are updated are found again with their new values; what compaction writes again is not. The table is
+        refreshed.
+
+        Example:
+            for found in table.follow("message", "timeout OR refused", columns=["ts", "message"]):
+                print(found.to_pylist())
+
+        Args:
+            column: As for `search`.
+            query: As for `search`.
+            columns: As for `search`.
+            where: As for `search`.
+            after: Begin after this snapshot; after the current one by default.
+            every_s: How often to look for new snapshots, in seconds.
+
+        Yields:
+            The rows of one or more commits that match, at least one; without end.
+
+        Raises:
+            NotFoundError, SchemaError: As for `search`; or snapshots expired before they were looked at, or the table
+                was rolled back.
+        """
+        check_list("columns", columns)
+        from skerry.table.indexes.following import follow
+
+        options = SearchOptions(column, query, columns, where, snapshot=after)
+        return follow(self, options, every_s)
+
     def _create_global_index(
         self, columns: tuple[str, ...], executor: Executor | None, progress: ProgressCallback | None
     ) -> IndexSummary:
@@ -205,6 +271,9 @@ class SearchableTable(MovableTable):
 
     @abstractmethod
     def _indexes(self) -> list[TableIndex]: ...
+
+    @abstractmethod
+    def _search_count(self, options: SearchOptions) -> int: ...
 
     @abstractmethod
     def _search(self, options: SearchOptions) -> pa.Table: ...

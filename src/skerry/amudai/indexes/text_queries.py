@@ -7,7 +7,7 @@ end of a word stands for any end. OR binds weaker than AND, and AND weaker than 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Final
@@ -21,7 +21,18 @@ from skerry.amudai.indexes.tokenizers import Spans, Tokenizer, find_terms
 from skerry.bitmaps.position_sets import intersection, union
 from skerry.errors import SchemaError
 
-__all__ = ["And", "Not", "Or", "Query", "Words", "candidate_rows", "matching_values", "parse_query", "terms_of"]
+__all__ = [
+    "And",
+    "Not",
+    "Or",
+    "Query",
+    "Words",
+    "candidate_rows",
+    "found_spans",
+    "matching_values",
+    "parse_query",
+    "terms_of",
+]
 
 _TOKEN: Final = re.compile(r'\s*(?:(?P<quoted>"(?:[^"\\]|\\.)*")|(?P<bracket>[()])|(?P<word>[^\s()"]+))')
 _ESCAPE: Final = re.compile(r"\\(.)")
@@ -222,6 +233,26 @@ def matching_values(
     return found & values.is_valid().to_numpy(zero_copy_only=False) if values.null_count else found
 
 
+def found_spans(query: Query, text: str, tokenizer: Tokenizer, *, matches_case: bool) -> list[tuple[int, int]]:
+    """Where the words of a query are in a text: starts and ends in characters, ascending and apart from each other.
+
+    Args:
+        query: The query; what must not be there is not looked for.
+        text: The text.
+        tokenizer: What a word is.
+        matches_case: Whether words that differ in case are different.
+    """
+    data = text.encode(errors="replace")
+    texts = _Texts(pa.array([data], pa.large_binary()), tokenizer, matches_case=matches_case)
+    found: list[tuple[int, int]] = []
+    for start, end in sorted(texts.spans(query)):
+        if found and start <= found[-1][1]:
+            found[-1] = found[-1][0], max(end, found[-1][1])
+        else:
+            found.append((start, end))
+    return [(len(data[:start].decode()), len(data[:end].decode())) for start, end in found]
+
+
 class _Texts:
     """The terms of values, in any order and in theirs."""
 
@@ -255,7 +286,25 @@ class _Texts:
         join = np.logical_and if isinstance(query, And) else np.logical_or
         return np.asarray(join.reduce(parts))
 
+    def spans(self, query: Query) -> Iterator[tuple[int, int]]:
+        """Where words that a query wants begin and end in the data."""
+        if isinstance(query, Words):
+            spans, here, count = self._places(query)
+            for place in here.tolist():
+                last = place + count - 1
+                yield int(spans.starts[place]), int(spans.starts[last] + spans.lengths[last])
+        elif not isinstance(query, Not):
+            for part in query.parts:
+                yield from self.spans(part)
+
     def _with_words(self, words: Words) -> npt.NDArray[np.bool_]:
+        spans, here, _ = self._places(words)
+        found = np.zeros(self._count, bool)
+        found[spans.values[here]] = True
+        return found
+
+    def _places(self, words: Words) -> tuple[Spans, npt.NDArray[np.int64], int]:
+        """Terms, which of them begin the words, and how many terms the words are."""
         wanted = [term.encode(errors="replace") for term in terms_of(words, self._tokenizer)]
         spans = self._terms if len(wanted) == 1 else self._sequences
         here = np.arange(max(len(spans.starts) - len(wanted) + 1, 0))  # where a sequence may begin
@@ -264,9 +313,7 @@ class _Texts:
             starts, lengths = spans.starts[here + step], spans.lengths[here + step]
             same = equal_spans(self._data, starts, lengths, term, folds=not self._matches_case, is_prefix=is_prefix)
             here = here[same & (spans.values[here + step] == spans.values[here])]
-        found = np.zeros(self._count, bool)
-        found[spans.values[here]] = True
-        return found
+        return spans, here, len(wanted)
 
 
 def _sequence(data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64], tokenizer: Tokenizer) -> Spans:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 
 import click
 
@@ -45,7 +46,7 @@ def index(
 ) -> None:
     """Build the indexes that data files lack, those of other writers too.
 
-    Later commits of skerry index what they write. Only Parquet files are indexed.
+    Later commits of skerry index what they write.
     """
     opened = open_table(table, warehouse, properties)
     with show_progress("index") as progress:
@@ -72,6 +73,8 @@ def index(
 @columns_option
 @click.option("--limit", "-n", type=click.IntRange(min=0), help="At most this many rows; default in a terminal: 20.")
 @click.option("--snapshot", type=int, help="Search this snapshot.")
+@click.option("--count", "counts", is_flag=True, help="Print how many rows there are.")
+@click.option("--follow", "-f", "follows", is_flag=True, help="Go on with the rows that later commits add.")
 @catalog_options
 @json_option
 def search(
@@ -82,23 +85,40 @@ def search(
     columns: tuple[str, ...],
     limit: int | None,
     snapshot: int | None,
+    counts: bool,
+    follows: bool,
     warehouse: str,
     properties: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Print rows whose COLUMN has words, those of the newest files first.
+    """Print rows whose COLUMN has words, those of the newest files first; in a terminal the words stand out.
 
     QUERY has words that must all be there, "phrases" in double quotes, AND, OR, NOT, brackets, and pre* for words that
     begin so. A text index makes it fast (skerry index TABLE -c COLUMN --kind text).
     """
     opened = open_table(table, warehouse, properties)
+    if counts and follows:
+        raise click.UsageError("--count and --follow exclude each other")
+    if counts:
+        number = opened.search_count(column, query, where=where, snapshot=snapshot)
+        print_json({"table": opened.name, "rows": number}) if as_json else print(count(number))
+        return
+    from skerry.table.indexes.word_search import WordSearch
+
     only_some = limit is None and is_terminal() and not as_json
+    chosen = split_names(columns) or None
+    words = WordSearch.of(opened.schema, opened.properties, column, query)
+    marks = {words.leaf.name: words.spans}
+    later = opened.follow(column, query, columns=chosen, where=where) if follows else ()
     found = opened.search(
         column,
         query,
-        columns=split_names(columns) or None,
+        columns=chosen,
         where=where,
         limit=TERMINAL_ROWS + 1 if only_some else limit,
         snapshot=snapshot,
     )
-    print_rows(found, as_json=as_json, at_most=TERMINAL_ROWS if only_some else None)
+    print_rows(found, as_json=as_json, at_most=TERMINAL_ROWS if only_some else None, marks=marks)
+    for new in later:
+        print_rows(new, as_json=as_json, at_most=None, marks=marks, header=False)
+        sys.stdout.flush()

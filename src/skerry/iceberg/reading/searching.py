@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Final
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
@@ -20,24 +20,31 @@ from skerry.table.indexes.word_search import WordSearch
 from skerry.table.rows.metadata_columns import METADATA_COLUMNS
 from skerry.table.work.read_ahead import scan_pool
 
-__all__ = ["search"]
+if TYPE_CHECKING:
+    from typing import Self
+
+__all__ = ["search", "search_count"]
 
 _POSITION: Final = METADATA_COLUMNS.field("_pos")
 
 
 def search(state: TableState, options: SearchOptions) -> pa.Table:
     """Find rows by words; see `skerry.table.searchable.SearchableTable.search`."""
-    wanted, searched = (
-        scan(state, columns, options.where, snapshot=options.snapshot, threads=options.threads)
-        for columns in (options.columns, None)
-    )
-    words = WordSearch.of(searched.schema, state.properties, options.column, options.query)
-    looked = _Search(searched, searched.indexes, words)
-    tasks = sorted(searched.whole_files(), key=lambda task: -(task.sequence_number or 0))
+    looked, tasks = _Search.of(state, options)
+    words = looked.words
+    wanted = scan(state, options.columns, options.where, snapshot=options.snapshot).schema
     if looked.checks_first:
-        return words.table(looked.batches(wanted.schema, tasks), wanted.schema, options.limit)
-    found = looked.batches(words.read_schema(wanted.schema), tasks)
-    return words.table(map(words.matching, found), wanted.schema, options.limit)
+        return words.table(looked.batches(wanted, tasks), wanted, options.limit)
+    found = looked.batches(words.read_schema(wanted), tasks)
+    return words.table(map(words.matching, found), wanted, options.limit)
+
+
+def search_count(state: TableState, options: SearchOptions) -> int:
+    """Count rows by words; see `skerry.table.searchable.SearchableTable.search_count`."""
+    looked, tasks = _Search.of(state, options)
+    words = looked.words
+    found = looked.batches(words.read_schema(pa.schema([])), tasks, checked=False)
+    return sum(words.matching(batch).num_rows for batch in found)
 
 
 @dataclass(frozen=True)
@@ -54,6 +61,14 @@ class _Search:
     indexes: TableIndexes
     words: WordSearch
 
+    @classmethod
+    def of(cls, state: TableState, options: SearchOptions) -> tuple[Self, list[FileScanTask]]:
+        """A search, and the files that it is in, the newest first."""
+        searched = scan(state, None, options.where, snapshot=options.snapshot, threads=options.threads)
+        words = WordSearch.of(searched.schema, state.properties, options.column, options.query)
+        tasks = sorted(searched.whole_files(), key=lambda task: -(task.sequence_number or 0))
+        return cls(searched, searched.indexes, words), tasks
+
     @cached_property
     def checks_first(self) -> bool:
         """Whether values are looked at before the other columns are read: an index leaves more rows than match.
@@ -63,23 +78,27 @@ class _Search:
         is_word = self.words.is_one_word
         return not is_word and _POSITION.name not in self.scan.schema.names
 
-    def batches(self, schema: pa.Schema, tasks: Sequence[FileScanTask]) -> Iterator[pa.RecordBatch]:
+    def batches(
+        self, schema: pa.Schema, tasks: Sequence[FileScanTask], *, checked: bool = True
+    ) -> Iterator[pa.RecordBatch]:
         """The rows that may match, file by file; indexes and values of later files are looked at meanwhile.
 
         Args:
             schema: The columns to read.
             tasks: The files.
+            checked: Whether values are looked at before, if that `checks_first`.
         """
+        narrow = partial(self._narrowed, checked=checked and self.checks_first)
         reader = self.scan.row_reader(schema)
         with scan_pool(reader.threads, is_local=reader.is_local) as pool:
-            narrowed = pool.in_order(self._narrowed, tasks)
+            narrowed = pool.in_order(narrow, tasks)
             yield from reader.batches(task for task in narrowed if task.rows is None or len(task.rows))
 
-    def _narrowed(self, task: FileScanTask) -> FileScanTask:
+    def _narrowed(self, task: FileScanTask, *, checked: bool) -> FileScanTask:
         """The rows of a file that may match, or do."""
         rows = self.indexes.rows(task.data_file, [self.words.condition])
         task = replace(task, rows=rows)
-        if not self.checks_first or (rows is not None and not len(rows)):
+        if not checked or (rows is not None and not len(rows)):
             return task
         reader = replace(self._checking, threads=1)
         found = [self.words.matching(batch).column(_POSITION.name) for batch in reader.batches([task])]

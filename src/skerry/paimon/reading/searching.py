@@ -19,15 +19,26 @@ from skerry.table.indexes.finding import TableIndexes
 from skerry.table.indexes.registry import listed_pieces
 from skerry.table.indexes.word_search import WordSearch
 
-__all__ = ["search"]
+__all__ = ["search", "search_count"]
 
 
 def search(state: PaimonState, options: SearchOptions) -> pa.Table:
     """Find rows by words; see `skerry.table.searchable.SearchableTable.search`."""
-    wanted, searched = (
-        scan(state, columns, options.where, snapshot=options.snapshot, threads=options.threads)
-        for columns in (options.columns, None)
-    )
+    wanted = scan(state, options.columns, options.where, snapshot=options.snapshot).schema
+    words, found = _found(state, options, wanted)
+    return words.table(found, wanted, options.limit)
+
+
+def search_count(state: PaimonState, options: SearchOptions) -> int:
+    """Count rows by words; see `skerry.table.searchable.SearchableTable.search_count`."""
+    return sum(batch.num_rows for batch in _found(state, options, pa.schema([]))[1])
+
+
+def _found(
+    state: PaimonState, options: SearchOptions, wanted: pa.Schema
+) -> tuple[WordSearch, Iterator[pa.RecordBatch]]:
+    """The rows that match, with some columns at least."""
+    searched = scan(state, None, options.where, snapshot=options.snapshot, threads=options.threads)
     words = WordSearch.of(searched.schema, state.properties, options.column, options.query)
     indexes = TableIndexes(state.storage, state.location, listed_pieces(state.storage, state.location))
 
@@ -35,9 +46,9 @@ def search(state: PaimonState, options: SearchOptions) -> pa.Table:
         for reader, splits in searched.reads():
             narrowing = _Narrowing(reader.state, indexes, words)
             left = (split for split in map(narrowing.split, _newest_first(splits)) if split.sections)
-            yield from replace(reader, columns=words.read_schema(wanted.schema)).batches(left)
+            yield from replace(reader, columns=words.read_schema(wanted)).batches(left)
 
-    return words.table(map(words.matching, found()), wanted.schema, options.limit)
+    return words, map(words.matching, found())
 
 
 def _newest_first(splits: Sequence[Split]) -> Iterator[Split]:

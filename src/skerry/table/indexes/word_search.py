@@ -9,7 +9,7 @@ from functools import cached_property
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skerry.amudai.indexes.text_queries import Query, Words, matching_values, parse_query, terms_of
+from skerry.amudai.indexes.text_queries import Query, Words, found_spans, matching_values, parse_query, terms_of
 from skerry.amudai.indexes.tokenizers import Tokenizer
 from skerry.errors import NotFoundError, SchemaError
 from skerry.table.files.evolution import merge_columns, plan_conversion
@@ -86,6 +86,10 @@ class WordSearch:
         values = values.cast(pa.large_binary())
         flags = matching_values(self.parsed, values, Tokenizer(self.tokenizer), matches_case=False)
         return batch.filter(pa.array(flags))
+
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        """Where the words are in a text, in characters; see `skerry.amudai.indexes.text_queries.found_spans`."""
+        return found_spans(self.parsed, text, Tokenizer(self.tokenizer), matches_case=False)
 
     @staticmethod
     def table(batches: Iterable[pa.RecordBatch], schema: pa.Schema, limit: int | None) -> pa.Table:
