@@ -30,7 +30,7 @@ TIMEOUT_SECONDS = 3600
 QUICK: dict[str, list[str]] = {
     "change_stream": ["--seconds", "30"],
     "cold_start": ["--rounds", "3", "--fresh-rounds", "1"],
-    "flat_commits": ["--columns", "3", "100", "--appends", "120"],
+    "flat_commits": ["--columns", "3", "100", "--commits", "120"],
     "paimon_changelog": ["--rows", "2000000"],
     "paimon_compaction": ["--keys", "1000000", "--size", "50000"],
     "scale": ["--files", "1000000"],

@@ -32,6 +32,7 @@ from skerry.table.statistics.file_groups import FileGroup, SketchedFile, Thinned
 from skerry.table.statistics.group_samples import GroupSamples
 from skerry.table.statistics.sketching import BatchSketcher
 from skerry.table.work.tasks import Executor
+from skerry.theta.setops import below
 
 if TYPE_CHECKING:
     from skerry.table.indexes.conditions import ValueCondition
@@ -184,8 +185,11 @@ class _Looked:
 
 
 def _common(held: npt.NDArray[np.uint64], hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Which of some ascending hashes are among others; most others are larger than all hashes of a sample."""
-    return np.intersect1d(held, hashes[hashes <= held[-1]]) if len(held) else held
+    """Which of some ascending hashes are among others, also ascending; most are larger than all hashes of a sample."""
+    if not len(held):
+        return held
+    wanted = below(hashes, int(held[-1]) + 1)
+    return wanted[held[np.searchsorted(held, wanted)] == wanted]
 
 
 def _look(task: _LookTask) -> _Looked:
@@ -198,7 +202,8 @@ def _look_at_rows(task: _LookTask) -> _Looked:
     """Read the deleted rows of a file, and no others."""
     schema = task.reader.schema
     going = pa.concat_batches([empty_batch(schema), *task.reader.batches([replace(task.file, rows=task.gone)])])
-    suspects = {number: _common(held, _hashes_of(going, schema, number)) for number, held in task.held.items()}
+    fields = _fields_of(schema)
+    suspects = {number: _common(held, _hashes_of(going, fields[number], number)) for number, held in task.held.items()}
     places = top_level(schema)
     values = {number: pc.unique(going.column(places[number])) for number in task.indexed if number in places}
     return _Looked(suspects, dict.fromkeys(task.held, _NONE), is_all=False, values=values)
@@ -208,18 +213,19 @@ def _look_around(task: _LookTask) -> _Looked:
     """Read the parts of a file that lose rows, in chunks that fit in memory."""
     suspects = dict.fromkeys(task.held, _NONE)
     found = dict(suspects)
+    fields = _fields_of(task.reader.schema)
     windows = 0
     batches, is_whole = task.reader.batches_around(task.file, task.gone)
     for window in _windows(batches):
         split = [(batch, _rows_at(batch, task.gone)) for batch in window]
         going = pa.concat_batches([batch.take(pa.array(rows)) for batch, rows in split])
         for field_id, held in task.held.items():
-            hashes = _common(held, _hashes_of(going, task.reader.schema, field_id))
+            hashes = _common(held, _hashes_of(going, fields[field_id], field_id))
             suspects[field_id] = np.union1d(suspects[field_id], hashes)
             for batch, rows in split:
                 if len(found[field_id]) == len(suspects[field_id]):
                     break
-                staying = _hashes_of(batch, task.reader.schema, field_id, rows)
+                staying = _hashes_of(batch, fields[field_id], field_id, rows)
                 found[field_id] = np.union1d(found[field_id], _common(suspects[field_id], staying))
         windows += 1
     return _Looked(suspects, found, is_whole and windows == 1)
@@ -246,15 +252,19 @@ def _rows_at(batch: pa.RecordBatch, positions: _Positions) -> _Positions:
     return rows[here[rows] == positions[first:stop]]
 
 
-def _hashes_of(batch: pa.RecordBatch, schema: pa.Schema, field_id: int, without: _Positions = _NO_ROWS) -> _Hashes:
+def _fields_of(schema: pa.Schema) -> dict[int, pa.Field]:
+    """By field id of a primitive column, the field of the schema that contains it."""
+    return {leaf.field_id: schema.field(leaf.path[0]) for leaf in leaves(schema)}
+
+
+def _hashes_of(batch: pa.RecordBatch, field: pa.Field, field_id: int, without: _Positions = _NO_ROWS) -> _Hashes:
     """The smallest hashes of a column, excluding some rows.
 
     All hashes that can be in a sample of the table are among them: fewer than a sample's size are below the table's
     threshold.
     """
-    top = next(leaf.path[0] for leaf in leaves(schema) if leaf.field_id == field_id)
-    column = batch.select([top])
-    sketcher = BatchSketcher(pa.schema([schema.field(top)]), (field_id,))
+    column = batch.select([field.name])
+    sketcher = BatchSketcher(pa.schema([field]), (field_id,))
     if len(without):
         stays = np.full(batch.num_rows, True)
         stays[without] = False
@@ -290,9 +300,10 @@ def _search(task: _SearchTask) -> _Hashes:
             task.field_id
         ]
         return np.setdiff1d(left, found.hashes, assume_unique=True)
+    field = _fields_of(task.reader.schema)[task.field_id]
     for batch in task.reader.batches([task.file]):
         gone = _NO_ROWS if task.gone is None else _rows_at(batch, task.gone)
-        left = np.setdiff1d(left, _hashes_of(batch, task.reader.schema, task.field_id, gone), assume_unique=True)
+        left = np.setdiff1d(left, _hashes_of(batch, field, task.field_id, gone), assume_unique=True)
         if not len(left):
             break
     return left
