@@ -209,6 +209,51 @@ def test_only_values_that_repeat_have_a_dictionary(tmp_path: Path, java_paimon: 
 
 
 @pytest.mark.spark
+def test_keys_are_stored_as_differences_and_noise_as_it_is(
+    tmp_path: Path, java_paimon: JavaPaimon, pypaimon: PyPaimon
+) -> None:
+    key = {"long": pa.int64(), "day": pa.date32(), "number": pa.int32(), "word": pa.string()}
+    schema = pa.schema([*key.items(), ("noise", pa.float64()), ("steps", pa.int64()), ("at", pa.timestamp("us"))])
+    count, random = 5_000, np.random.default_rng(2)
+    data = pa.table(
+        {
+            "long": random.permutation(count) * 2**46 - 2**61,
+            "day": random.integers(-1000, 1000, count).astype("datetime64[D]"),
+            "number": random.integers(-(2**31), 2**31, count),
+            "word": [f"w{n % 11}" for n in range(count)],
+            "noise": 1 + random.random(count),
+            "steps": np.arange(count) * 1000,
+            "at": random.integers(0, 2**57, count),
+        }
+    ).cast(schema)
+    for version, encoding in ((None, "DELTA_BINARY_PACKED"), ("v1", "PLAIN")):
+        options = {"bucket": "1", **({} if version is None else {"parquet.writer.version": version})}
+        table = make(tmp_path / f"t{version}", schema, primary_key=list(key), properties=options)
+        table.append(data)
+        (file,) = Path(table.location).rglob("bucket-*/data-*")
+        group = pq.read_metadata(file).row_group(0)
+        columns = {chunk.path_in_schema: chunk for chunk in map(group.column, range(group.num_columns))}
+        for name in ("long", "day", "number", "_KEY_long", "_KEY_day", "_KEY_number", "_SEQUENCE_NUMBER"):
+            assert encoding in columns[name].encodings, name
+        assert {name: columns[name].compression for name in ("noise", "at", "steps", "word")} == {
+            "noise": "UNCOMPRESSED",
+            "at": "UNCOMPRESSED",
+            "steps": "ZSTD",
+            "word": "ZSTD",
+        }
+    table = PaimonTable.open(Storage(), str(tmp_path / "tNone"))
+    expected = sorted(java_rows(data), key=repr)
+    assert sorted(java_paimon.read(table.location), key=repr) == expected
+    assert plain(table.scan().to_arrow()) == plain(pypaimon.read(table.location)) == plain(data)
+    wanted = [number * 1_201 for number in range(3)]
+    for row in data.take(wanted).to_pylist():
+        found = java_paimon.read(table.location, equal={name: row[name] for name in ("long", "day", "number")})
+        assert len(found) == 1
+        (same,) = table.lookup([{name: row[name] for name in key}]).to_pylist()
+        assert same == row
+
+
+@pytest.mark.spark
 def test_nanoseconds_are_int96(tmp_path: Path, java_paimon: JavaPaimon) -> None:
     schema = pa.schema([("ns", pa.timestamp("ns")), ("ms", pa.timestamp("ms")), ("us", pa.timestamp("us", "UTC"))])
     values = pa.table(

@@ -57,12 +57,14 @@ class FileEncoding:
         compression: The table's name of the codec, which file names may include.
         codec: The name of the codec in the format's writer.
         codec_level: Its level; None for the codec's default.
+        has_differences: Whether Parquet files may store numbers as differences, which version 1 does not have.
     """
 
     file_format: FileFormat = FileFormat.PARQUET
     compression: str = "zstd"
     codec: str = "zstd"
     codec_level: int | None = 1
+    has_differences: bool = True
 
     @classmethod
     def from_options(cls, options: CoreOptions, *, changelog: bool = False) -> FileEncoding:
@@ -81,7 +83,8 @@ class FileEncoding:
                 f"{nearest(compression, _CODECS[file_format])}"
             )
         level = options.file_compression_zstd_level if codec == "zstd" else None
-        return cls(file_format, compression, codec, level)
+        version = options.options.get("parquet.writer.version", "v2").strip().lower()
+        return cls(file_format, compression, codec, level, version not in _FIRST_VERSION)
 
     def suffix(self, *, with_compression: bool) -> str:
         """The suffix of the names of such files."""
@@ -108,6 +111,7 @@ def open_output(
     return _OTHERS[encoding.file_format](encoding, storage, location, schema)
 
 
+_FIRST_VERSION: Final = ("v1", "parquet_1_0")
 _MERGED_PAGES: Final[dict[str, Any]] = {"data_page_size": 128 << 10, "dictionary_pagesize_limit": 256 << 10}
 """Pages of files of primary-key tables: a merge holds a page of every column of every run in memory."""
 
@@ -117,7 +121,14 @@ def _parquet(
 ) -> FileOutput:
     pages = _MERGED_PAGES if SEQUENCE_NUMBER in schema.names else {}
     return PaimonParquetOutput(
-        storage, location, schema, first, compression=encoding.codec, compression_level=encoding.codec_level, **pages
+        storage,
+        location,
+        schema,
+        first,
+        codec=encoding.codec,
+        level=encoding.codec_level,
+        has_differences=encoding.has_differences,
+        **pages,
     )
 
 
