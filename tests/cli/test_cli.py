@@ -152,6 +152,8 @@ def test_show_tells_everything_about_a_table(run):
     shown = run("show", "nyc.flights")
     assert "partitions\tcarrier\n" in shown
     assert "sorted by\tn" in shown
+    assert "\nrows\t30\n" in shown
+    assert re.search(r"\nsize_bytes\t\d+\nfiles\t5\nupdated\t[\d-]+T[\d:.]+Z\nstatistics\t", shown)
     head, _, rest = shown.partition("\n# schema\n")
     schema, _, rest = rest.partition("\n# snapshots\n")
     snapshots, _, files = rest.partition("\n# files\n")
@@ -198,7 +200,7 @@ def test_stats_of_every_column(run):
     assert found["n"] == ["30", "30", "30", "0", "0", "29", "fresh"]
     assert found["carrier"] == ["2", "2", "2", "1", "AA", "B6", "fresh"]
     assert found["day"][4:6] == ["2013-01-01", "2013-01-30"]
-    assert found["time"][4] == "2013-01-01 00:00:00+00:00"
+    assert found["time"][4] == "2013-01-01T00:00:00.000000Z"
     assert lines(run("stats", "other.odd", "-c", "price"))[1][6:] == [
         "1.50",
         "absent: never sketched over all rows; run analyze",
@@ -254,7 +256,7 @@ def test_stats_leave_out_the_columns_that_have_no_room(look, run, tmp_path, widt
 def test_scan_into_a_pipe_is_tab_separated(run):
     rows = sorted(lines(run("scan", "nyc.flights"))[1:], key=lambda row: int(row[0]))
     assert len(rows) == 30
-    assert rows[0] == ["0", "B6", "0", "2013-01-01 00:00:00.000000Z", "2013-01-01", "tab\\there"]
+    assert rows[0] == ["0", "B6", "0", "2013-01-01T00:00:00.000000Z", "2013-01-01", "tab\\there"]
     assert rows[1][5] == "line\\nbreak"
     assert rows[2][5] == "back\\\\slash"
     assert rows[7][1] == ""

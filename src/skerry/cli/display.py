@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from skerry.table.work.quantities import count, moment, size
+from skerry.table.work.quantities import count, iso_text, moment, size
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-__all__ = ["Field", "count", "is_terminal", "moment", "print_json", "print_records", "size", "text"]
+__all__ = ["Field", "count", "is_terminal", "moment", "print_json", "print_pairs", "print_records", "size", "text"]
 
 Record = Mapping[str, Any]
 
@@ -85,6 +85,11 @@ def print_records(
         print("\n".join(lines))
 
 
+def print_pairs(values: Mapping[str, Any]) -> None:
+    """Print names and values for programs, a line each; those without a value are left out."""
+    print("\n".join(f"{name}\t{_plain(value)}" for name, value in values.items() if value is not None))
+
+
 def print_json(value: Any) -> None:
     """Print a value as JSON, indented in a terminal.
 
@@ -110,7 +115,7 @@ def _finite(value: Any) -> Any:
 
 def _jsonable(value: Any) -> Any:
     if isinstance(value, datetime.date | datetime.time):
-        return value.isoformat()
+        return iso_text(value)
     if isinstance(value, bytes):
         return value.hex()
     if isinstance(value, decimal.Decimal | uuid.UUID):

@@ -67,7 +67,7 @@ def _values(column: pa.Array) -> list[Any]:
 
         return [_inside(value) for value in as_values(column)]
     if pa.types.is_timestamp(column.type):
-        column = column.cast(pa.string())  # nanoseconds have no Python type
+        column = _iso(column)  # nanoseconds have no Python type
     values: list[Any] = column.to_pylist()
     return values
 
@@ -96,7 +96,7 @@ def _inside(value: Any) -> Any:
 def text_rows(rows: pa.Table) -> Iterator[tuple[str | None, ...]]:
     """The values of rows as text, None for null."""
     for batch in rows.to_batches():
-        yield from zip(*(_as_text(column).to_pylist() for column in batch.columns), strict=True)
+        yield from zip(*(_plain(column).to_pylist() for column in batch.columns), strict=True)
 
 
 def _print_plain(batches: pa.RecordBatchReader, *, header: bool) -> None:
@@ -106,12 +106,27 @@ def _print_plain(batches: pa.RecordBatchReader, *, header: bool) -> None:
     if header:
         print("\t".join(batches.schema.names))
     for batch in batches:
-        columns = [pc.fill_null(_escaped(_as_text(column)), "") for column in batch.columns]
+        columns = [pc.fill_null(_escaped(_plain(column)), "") for column in batch.columns]
         print("\n".join(pc.binary_join_element_wise(*columns, "\t").to_pylist()))
 
 
+def _plain(column: pa.Array) -> pa.Array:
+    """A column's values as text for programs; nulls stay null."""
+    import pyarrow as pa
+
+    return _iso(column) if pa.types.is_timestamp(column.type) else _as_text(column)
+
+
+def _iso(times: pa.Array) -> pa.Array:
+    """Timestamps in ISO 8601, in all of their digits."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    return pc.replace_substring(times.cast(pa.string()), " ", "T")
+
+
 def _as_text(column: pa.Array) -> pa.Array:
-    """A column's values as text; nulls stay null."""
+    """A column's values as text for people; nulls stay null."""
     import pyarrow as pa
 
     type_ = column.type

@@ -13,7 +13,6 @@ from skerry.errors import SchemaError
 from skerry.table.arguments import Condition, Parameters, Rows, WriteOptions
 from skerry.table.history import MAIN, Snapshot
 from skerry.table.readable import ReadableTable
-from skerry.table.statistics.written_file import WrittenFile
 from skerry.table.stream_batch import stream_batch
 from skerry.table.work.progress import Progress, progress_callback
 from skerry.table.work.tasks import Executor
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     import pyarrow.compute as pc
 
     from skerry.table.merging import Clauses, MergeClauses
+    from skerry.table.statistics.written_file import WrittenFile
     from skerry.table.summaries import ChangeSummary, RowChangeSummary
 
 __all__ = ["WritableTable"]
@@ -90,9 +90,8 @@ class WritableTable(ReadableTable):
         if schema != "match":
             data = self._grown_for(data, schema)
         with progress_callback(progress, "append", self.location) as callback:
-            return self._append(
-                data, WriteOptions(ref, staged, snapshot_properties or {}, progress=callback, batch=named)
-            )
+            options = WriteOptions(ref, staged, snapshot_properties or {}, progress=callback, batch=named)
+            return self._append(data, options)
 
     def append_files(
         self,
@@ -108,8 +107,9 @@ class WritableTable(ReadableTable):
             SchemaError: These are not files that a job has written; `add_files` takes locations.
             UnsupportedError: The format does not have it.
         """
-        written = list(files)
-        for file in written:
+        from skerry.table.statistics.written_file import WrittenFile  # with sketches, and kernels
+
+        for file in (written := list(files)):
             if not isinstance(file, WrittenFile):
                 raise SchemaError(f"append_files takes what jobs have written, found {file!r:.80}; see add_files")
         self._append_files(written, WriteOptions(ref, staged, snapshot_properties or {}))

@@ -12,6 +12,8 @@ from enum import Enum
 from math import isfinite
 from typing import Any
 
+from skerry.table.work.quantities import iso_text
+
 __all__ = ["to_json"]
 
 
@@ -43,7 +45,7 @@ def _plain(value: Any) -> Any:
 
 def _scalar(value: Any) -> str:
     if isinstance(value, datetime.date | datetime.time):
-        return value.isoformat()
+        return iso_text(value)
     if isinstance(value, bytes):
         return value.hex()
     if isinstance(value, decimal.Decimal | uuid.UUID | datetime.timedelta):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from skerry.cli.display import Field, count, is_terminal, moment, print_json, print_records, size, text
+from skerry.cli.display import Field, count, is_terminal, moment, print_json, print_pairs, print_records, size, text
 from skerry.cli.options import catalog_options, json_option, open_catalog, open_table, table_argument
 from skerry.errors import SkerryError
 
@@ -134,21 +134,18 @@ def _head(table: Table) -> dict[str, Any]:
 
 
 def _print_head(head: dict[str, Any]) -> None:
-    shown = {
-        "table": head["table"],
-        "format": head["format"],
-        "location": head["location"],
-        "partitions": ", ".join(head["partition_by"]) or "none",
-        "sorted by": ", ".join(head["sort_by"]) or "nothing",
-        "rows": count(head["rows"]),
-        "size": f"{size(head['size_bytes'])} in {count(head['files'])} files" if head["files"] is not None else "",
-        "updated": moment(head["updated"]),
-        "statistics": head["statistics"],
-    }
-    for name, value in shown.items():
+    shown = {name: head[name] for name in ("table", "format", "location")}
+    shown["partitions"] = ", ".join(head["partition_by"]) or "none"
+    shown["sorted by"] = ", ".join(head["sort_by"]) or "nothing"
+    if not is_terminal():
+        numbers = {name: head[name] for name in ("rows", "size_bytes", "files", "updated", "statistics")}
+        print_pairs(shown | numbers)
+        return
+    in_files = f"{size(head['size_bytes'])} in {count(head['files'])} files" if head["files"] is not None else ""
+    shown |= {"rows": count(head["rows"]), "size": in_files, "updated": moment(head["updated"])}
+    for name, value in (shown | {"statistics": head["statistics"]}).items():
         if value:
-            label = f"{name:<11}"
-            print(click.style(label, dim=True) + value if is_terminal() else f"{name}\t{value}")
+            print(click.style(f"{name:<11}", dim=True) + value)
 
 
 def _schema(table: Table) -> list[dict[str, Any]]:

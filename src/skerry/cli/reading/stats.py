@@ -66,8 +66,8 @@ def _describe(column: ColumnStatistics, type_: pa.DataType) -> dict[str, Any]:
         "lower": _whole(column.lower),
         "upper": _whole(column.upper),
         "nulls": column.null_count,
-        "min": _written(column.min),
-        "max": _written(column.max),
+        "min": column.min,
+        "max": column.max,
         "freshness": str(column.freshness),
         "state": column.freshness.state.value,
         "reason": column.freshness.reason or None,
@@ -75,14 +75,10 @@ def _describe(column: ColumnStatistics, type_: pa.DataType) -> dict[str, Any]:
 
 
 def _shortened(value: Any) -> str:
-    shown = text(value)
+    """A bound in a terminal; times are in UTC."""
+    shown = str(value.replace(tzinfo=None)) if isinstance(value, datetime.datetime) else text(value)
     return shown if len(shown) <= _MAX_BOUND else shown[: _MAX_BOUND - 1] + "…"
 
 
 def _whole(value: float | None) -> int | None:
     return None if value is None else round(value)
-
-
-def _written(value: Any) -> Any:
-    """A bound as displayed."""
-    return str(value) if isinstance(value, datetime.date | datetime.time) else value

@@ -1,10 +1,19 @@
-"""Numbers and times as people read them: in the terminal, in notebooks and on the page."""
+"""Numbers and times as people read them, in the terminal, in notebooks and on the page; times as programs read them."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, time
 
-__all__ = ["count", "moment", "size"]
+__all__ = ["count", "iso_text", "moment", "size"]
+
+
+def iso_text(value: date | time) -> str:
+    """A date or time as programs read it, in ISO 8601; one with a zone is in UTC: `2026-11-28T02:31:29.902000Z`."""
+    if not isinstance(value, datetime):
+        return value.isoformat()
+    if value.tzinfo is None:
+        return value.isoformat(timespec="microseconds")
+    return value.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
 
 def moment(value: datetime | None) -> str:
