@@ -124,10 +124,10 @@ class _Field:
     name: str
     decode: Callable[[Any, str], Any]
     required: bool = True
+    attribute: str = field(init=False)
 
-    @property
-    def attribute(self) -> str:
-        return self.name.replace("-", "_")
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "attribute", self.name.replace("-", "_"))
 
 
 def _decode_record(value: Any, record: Callable[..., Any], fields: tuple[_Field, ...], path: str) -> Any:
@@ -145,17 +145,22 @@ def _decode_record(value: Any, record: Callable[..., Any], fields: tuple[_Field,
 
 
 def _encode_record(record: Any, fields: tuple[_Field, ...]) -> dict[str, Any]:
-    document = {entry.name: getattr(record, entry.attribute) for entry in fields}
-    plain = {name: dict(value) if isinstance(value, Mapping) else value for name, value in document.items()}
-    plain = {name: list(value) if isinstance(value, tuple) else value for name, value in plain.items()}
-    required = {entry.name for entry in fields if entry.required}
-    return {name: value for name, value in plain.items() if name in required or value not in (None, {})}
+    document = {}
+    for entry in fields:
+        value = getattr(record, entry.attribute)
+        if isinstance(value, tuple):
+            value = list(value)
+        elif isinstance(value, Mapping):
+            value = dict(value)
+        if entry.required or value not in (None, {}):
+            document[entry.name] = value
+    return document
 
 
 def _decode_string(value: Any, path: str) -> str:
     if not isinstance(value, str):
         _refuse(path, "a JSON string", value)
-    if any("\ud800" <= char <= "\udfff" for char in value):
+    if not value.isascii() and any("\ud800" <= char <= "\udfff" for char in value):
         _refuse(path, "a string of Unicode characters", value)
     return value
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
+from collections import deque
 from collections.abc import Callable, Sequence
 
 import pyarrow as pa
@@ -106,6 +107,9 @@ _REFUSED: dict[int, str] = {
 }
 
 
+_RECENT: deque[tuple[Schema, pa.Schema]] = deque(maxlen=8)
+"""The schemas that were converted last."""
+
 # Iceberg to Arrow ----------------------------------------------------------------------------------------------------
 
 
@@ -118,7 +122,12 @@ def to_arrow_schema(schema: Schema) -> pa.Schema:
     Raises:
         UnsupportedError: A type has no Arrow counterpart; the message names it and its column.
     """
-    return pa.schema([_to_arrow_field(field, (field.name,)) for field in schema.fields])
+    for known, arrow in tuple(_RECENT):  # one object is asked for by each part of a write
+        if known is schema:
+            return arrow
+    arrow = pa.schema([_to_arrow_field(field, (field.name,)) for field in schema.fields])
+    _RECENT.append((schema, arrow))
+    return arrow
 
 
 def to_arrow_type(type_: IcebergType, *, path: tuple[str, ...] = ()) -> pa.DataType:

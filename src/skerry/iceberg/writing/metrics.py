@@ -101,7 +101,9 @@ class _Leaf:
 
 def _children(field_: pa.Field, *, in_file: bool = False) -> list[tuple[str, pa.Field]]:
     type_ = field_.type
-    if is_variant(type_) and not in_file:  # a column of the table, but several of the file
+    if not pa.types.is_nested(type_) or (
+        is_variant(type_) and not in_file
+    ):  # a column of the table, but several of the file
         return []
     if pa.types.is_struct(type_):
         return [(type_.field(index).name, type_.field(index)) for index in range(type_.num_fields)]

@@ -179,17 +179,20 @@ def _shown(scalar: pa.Scalar) -> str:
 
 def _match(source: list[pa.Field], target: list[pa.Field], path: _Path) -> list[int | None]:
     """The position of the source of every target field; None if it is missing and optional."""
-    names = [field.name for field in source]
     wanted = [field.name for field in target]
-    for name in names:
-        if names.count(name) > 1:
+    known = set(wanted)
+    places: dict[str, int] = {}
+    for place, field in enumerate(source):
+        name = field.name
+        if name in places:
             raise SchemaError(f"column {'.'.join((*path, name))!r} is in the data twice")
-        if name not in wanted:
+        if name not in known:
             raise SchemaError(f"the table has no column {'.'.join((*path, name))!r}{nearest(name, wanted)}")
+        places[name] = place
     for field in target:
-        if field.name not in names and not field.nullable and WRITE_DEFAULT_KEY not in (field.metadata or {}):
+        if field.name not in places and not field.nullable and WRITE_DEFAULT_KEY not in (field.metadata or {}):
             raise SchemaError(f"required column {'.'.join((*path, field.name))!r} is missing from the data")
-    return [names.index(field.name) if field.name in names else None for field in target]
+    return [places.get(name) for name in wanted]
 
 
 def _field_at(fields: Any, position: int | None) -> pa.Field | None:

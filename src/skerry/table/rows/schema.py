@@ -6,7 +6,7 @@ The id is in the Arrow field metadata under `PARQUET:field_id`, which PyArrow re
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -95,17 +95,19 @@ def leaves(schema: pa.Schema) -> list[Leaf]:
     Elements of lists and maps are not columns of the row, variants have no type that columns share, and large objects
     are not looked at.
     """
+    found: list[Leaf] = []
 
-    def walk(field: pa.Field, path: tuple[str, ...]) -> Iterator[Leaf]:
-        path = (*path, field.name)
-        type_ = field.type
-        if pa.types.is_struct(type_) and not is_variant(type_):
-            for child in type_:
-                yield from walk(child, path)
-        elif not pa.types.is_nested(type_) and LARGE_OBJECT_KEY not in (field.metadata or {}):
-            yield Leaf(".".join(path), field_id(field), type_, path, shapes_of(field))
+    def walk(fields: Iterable[pa.Field], outer: tuple[str, ...]) -> None:
+        for field in fields:
+            type_, path = field.type, (*outer, field.name)
+            if not pa.types.is_nested(type_):
+                if LARGE_OBJECT_KEY not in (field.metadata or {}):
+                    found.append(Leaf(".".join(path), field_id(field), type_, path, shapes_of(field)))
+            elif pa.types.is_struct(type_) and not is_variant(type_):
+                walk(type_, path)
 
-    return [found for field in schema for found in walk(field, ())]
+    walk(schema, ())
+    return found
 
 
 def leaf(schema: pa.Schema, name: str) -> Leaf:

@@ -56,6 +56,9 @@ class ColumnSample:
     def with_groups(self, samples: Sequence[CompactSketch]) -> ColumnSample:
         """Add groups, all at once, since every hash is then looked up only once."""
         theta = min(self.theta, *(sample.theta for sample in samples))
+        if not len(self.members) and len(samples) == 1 and len(samples[0].hashes) <= SAMPLE_HASHES:
+            hashes = below(samples[0].hashes, theta)  # the first of a table: as they are
+            return ColumnSample(theta, hashes, _pack(np.ones((1, len(hashes)), np.bool_)))
         held = self.present()
         hashes = below(self.hashes[held], theta)
         for start in range(0, len(samples), _TOGETHER):  # the threshold falls, so that ever fewer hashes are sorted
