@@ -1,7 +1,23 @@
-"""skerry: one lakehouse storage layer in Python.
+"""One lakehouse storage layer in Python: Iceberg and Paimon tables whose statistics are committed with their rows.
 
-`connect` opens a catalog; everything else hangs off the catalogs and tables it returns. The other names are those of
-results and arguments, for annotations. Submodules load on first use, so that importing the package costs little.
+    catalog = skerry.connect("warehouse/")
+    table = catalog.create_table("nyc.flights", flights.schema)
+    table.append(flights)
+    table.scan(columns=["dest"], where="month = 12").to_arrow()
+    table.statistics()["tailnum"].ndv
+
+Methods of a table, each with its own help:
+
+- read: `scan`, `head`, `count`, `lookup`, `to_arrow`, `to_pandas`, `to_polars`, `to_duckdb`, `lazy`
+- what is known of it: `schema`, `statistics`, `freshness`, `history`, `snapshots`, `inspect`, `health`
+- change rows: `append`, `overwrite`, `update`, `delete`, `upsert`, `merge`, `apply_changes`; see them with `changes`
+- find rows: `create_index`, `search`, `follow`
+- change the table: `update_schema`, `update_spec`, `update_sort_order`, `set_properties`, `upgrade`
+- branches and tags: `create_branch`, `create_tag`, `fast_forward`, `cherry_pick`, `publish`, `rollback`
+- maintain: `compact`, `expire_snapshots`, `analyze`, `remove_orphans`, `rewrite_manifests`, `copy_to`, `relocate`
+
+A catalog has `sql`, `explain`, `joinable`, `transaction` and more. The other names here are those of results and
+arguments, for annotations. Submodules load on first use, so that importing the package costs little.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ class TableCatalog(CopyCatalog, Protocol):
 
 
 class Table(SearchableTable):
-    """A table. Made by `Catalog.load_table` and `Catalog.create_table`.
+    """A table, made by `Catalog.load_table` and `Catalog.create_table`; `help(skerry)` groups its methods by purpose.
 
     It shows the state that was newest when it was loaded or last changed through it; `refresh` loads the newest.
     """

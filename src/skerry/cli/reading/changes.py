@@ -38,9 +38,10 @@ def changes(
     properties: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Print the rows that were inserted, updated and deleted between two snapshots, read from changed files alone.
+    """Print the rows that were inserted, updated and deleted between two snapshots.
 
-    With --on, or columns that identify rows, an update is printed as the row before and after.
+    Only files that have changed are read. With --on, or columns that identify rows, an update is printed as the row
+    before and after.
     """
     opened = open_table(table, warehouse, properties)
     found = opened.changes(

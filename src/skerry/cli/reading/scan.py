@@ -53,7 +53,10 @@ def scan(
 ) -> None:
     """Print rows of a table.
 
-    A terminal shows a table, a pipe gets tab-separated values, and --json prints one object per line.
+    skerry scan nyc.flights --where "dep_delay > 60" -c carrier,dest -n 5
+
+    A terminal shows a table, a pipe gets tab-separated values, and --json prints one object per line. In conditions,
+    names with spaces are in double quotes: --where '"Order ID" = 7'.
     """
     opened = open_table(table, warehouse, properties)
     only_some = limit is None and is_terminal() and not (as_json or count_rows or explain)

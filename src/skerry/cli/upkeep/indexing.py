@@ -67,8 +67,8 @@ def index(
 
 @click.command()
 @table_argument
-@click.argument("column")
-@click.argument("query")
+@click.argument("column", help="A column of texts; a.b is a field of a struct.")
+@click.argument("query", help="Words, as described above.")
 @click.option("--where", metavar="CONDITION", help="Only rows for which this SQL condition is true, too.")
 @columns_option
 @click.option("--limit", "-n", type=click.IntRange(min=0), help="At most this many rows; default in a terminal: 20.")

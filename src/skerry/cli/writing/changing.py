@@ -93,7 +93,9 @@ def append(
 ) -> None:
     """Append the rows of files, without Spark; `skerry ingest` does it on a cluster.
 
-    Columns are matched by name.
+    skerry append shop.orders orders.csv --create
+
+    Columns are matched by name. CSV files have a header, and their separator is found; -o tells what else differs.
     """
     catalog, found = find_or_create(table, warehouse, properties, create)
     append_files(catalog, table, found, source, options, evolve=evolve, ref=ref, as_json=as_json)
