@@ -15,7 +15,6 @@ from skerry.paimon.manifests.manifest_list import read_manifest_list
 from skerry.paimon.metadata.state import PaimonState, load_state
 from skerry.paimon.reading.fallback_scan import scan
 from skerry.storage import Storage
-from skerry.table.work.batch_cache import BatchCache
 
 
 @pytest.fixture
@@ -57,7 +56,10 @@ def test_a_second_plan_reads_no_manifest(state, lists):
 
 
 def test_without_room_every_plan_reads_them(state, lists, monkeypatch):
-    monkeypatch.setattr(cache, "shared_cache", lambda: BatchCache(0))
+    shared = cache.shared_cache()
+    shared.clear()
+    monkeypatch.setattr(shared, "memory_bytes", 0)
+    monkeypatch.setattr(shared, "folder", None)
     plan = [requests(state, lambda: scan(state).plan()) for _ in range(2)]
     assert plan[0] == plan[1] >= len(lists)
 

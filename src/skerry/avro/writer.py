@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import json
 import os
@@ -79,10 +80,7 @@ class ContainerEncoder:
         import fastavro  # costs a tenth of a second, and reading does without it
 
         schema_json = schema if isinstance(schema, str) else json.dumps(schema, separators=(",", ":"))
-        try:
-            self._schema = fastavro.parse_schema(json.loads(schema_json))
-        except (ValueError, KeyError, TypeError, AttributeError, fastavro.schema.SchemaParseException) as error:
-            raise SchemaError(f"not an Avro schema: {error}") from error
+        self._schema = _parsed(schema_json)
         self._write_record = fastavro.schemaless_writer
         self._codec = codec
         self._sync_marker = os.urandom(16)
@@ -136,6 +134,17 @@ class ContainerEncoder:
                 block = data[starts[first] : starts[stop]].tobytes()
                 yield encode_block(stop - first, block, self._codec, self._sync_marker)
                 first = stop
+
+
+@functools.lru_cache(maxsize=64)
+def _parsed(schema_json: str) -> Any:
+    """A schema as fastavro takes it; a commit writes several files of the same few schemas."""
+    import fastavro
+
+    try:
+        return fastavro.parse_schema(json.loads(schema_json))
+    except (ValueError, KeyError, TypeError, AttributeError, fastavro.schema.SchemaParseException) as error:
+        raise SchemaError(f"not an Avro schema: {error}") from error
 
 
 _RECORD_ERRORS: Final = (ValueError, TypeError, KeyError, AttributeError, OverflowError, IndexError, struct.error)

@@ -27,6 +27,7 @@ from skerry.iceberg.catalogs.base import IcebergCatalog
 from skerry.iceberg.catalogs.loading import decrypting_state, load_state, read_back, table_of
 from skerry.iceberg.catalogs.records import Identifier, MetadataWrite
 from skerry.iceberg.manifest_changes import SnapshotManifests, write_manifests
+from skerry.iceberg.manifests.cache import shared_cache
 from skerry.iceberg.manifests.manifest_list import encode_manifest_list, manifest_codec
 from skerry.iceberg.manifests.summary import snapshot_summary, summary_of
 from skerry.iceberg.metadata.requirements import AssertRefSnapshotId, AssertTableUUID, TableRequirement
@@ -316,6 +317,8 @@ def _stage_snapshot(staging: _Staging, change: SnapshotChange) -> StagedCommit:
     location = staging.new_file(f"snap-{snapshot_id}-0-{staging.id}.avro")
     data, keys = _encrypted_list(base, manifest_list.data, timestamp_ms)
     base.storage.write(location, data)
+    if not keys and base.storage.base is None:  # relative paths would be read as absolute ones
+        shared_cache().keep_manifests(base.storage, location, manifest_list.manifests)
 
     snapshot = Snapshot(
         snapshot_id=snapshot_id,

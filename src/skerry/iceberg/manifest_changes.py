@@ -26,7 +26,6 @@ from skerry.iceberg.manifests.manifest_list import ManifestContent, ManifestFile
 from skerry.iceberg.manifests.reader import Manifest, decode_manifest, physical_column, read_manifest
 from skerry.iceberg.manifests.references import REFERENCE_COLUMNS, referenced_files
 from skerry.iceberg.manifests.rewriting import encode_entries, joined_entries
-from skerry.iceberg.manifests.snapshot_manifests import read_manifests
 from skerry.iceberg.metadata.partition_spec import PartitionSpec
 from skerry.iceberg.metadata.snapshot import Snapshot
 from skerry.iceberg.metadata.state import TableState
@@ -119,7 +118,7 @@ def write_manifests(
             retryable).
         FormatError: A manifest is corrupt, or an entry is invalid.
     """
-    listed = [] if parent is None else read_manifests(base.storage, parent)
+    listed = () if parent is None else shared_cache().manifests(base.storage, parent)
     alive = [file for file in listed if file.has_live_files]
     writer = _Writer(base, snapshot_id, MergePolicy.from_properties(base.properties))
     removal = _Removal(base, change, writer)

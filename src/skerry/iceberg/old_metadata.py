@@ -12,7 +12,7 @@ from __future__ import annotations
 from skerry.iceberg.metadata.state import TableState
 from skerry.iceberg.metadata.table_metadata import TableMetadata
 from skerry.iceberg.statistics.earlier import statistics_named_by
-from skerry.storage import Storage, file_key, is_within
+from skerry.storage import Storage, file_key, file_keys, is_within
 from skerry.table.work.remembered import Remembered
 from skerry.table.work.telemetry import working
 
@@ -52,7 +52,7 @@ def delete_old_metadata(base: TableState, metadata: TableMetadata, metadata_loca
     dropped = [entry.metadata_file for entry in base.metadata.metadata_log if entry.metadata_file not in named]
     if not dropped:
         return
-    kept = set(map(file_key, named))
+    kept = set(file_keys(named))
     forgotten = [location for location in dropped if file_key(location) not in kept and _is_own(base, location)]
     released = _released(base.storage, forgotten, log, newest)
     with working(base.name, f"deleted {len(forgotten)} old metadata files", "delete", files=len(forgotten)):

@@ -24,10 +24,16 @@ from skerry.errors import (
 )
 from skerry.paimon.automatic_tags import tag_automatically
 from skerry.paimon.done_partitions import mark_done, marks_done
+from skerry.paimon.manifests.cache import shared_cache
 from skerry.paimon.manifests.index_manifest import IndexManifestEntry, encode_index_manifest
 from skerry.paimon.manifests.live_files import index_entries, live_entries, read_manifests, snapshot_manifests
 from skerry.paimon.manifests.manifest import FileKind, FileSource, ManifestEntry, encode_manifest
-from skerry.paimon.manifests.manifest_list import ManifestFileMeta, encode_manifest_list, read_manifest_list, summarize
+from skerry.paimon.manifests.manifest_list import (
+    ManifestFileMeta,
+    encode_manifest_list,
+    read_manifest_list,
+    summarize,
+)
 from skerry.paimon.manifests.merging import ManifestSizes, cancelled_entries, plan_merging
 from skerry.paimon.manifests.metadata_file import MetadataEncoding
 from skerry.paimon.metadata.paths import MAIN_BRANCH
@@ -349,8 +355,11 @@ def _with_row_ids(base: PaimonState, change: TableChange, snapshot_id: int) -> t
 
 
 def _write_list(staging: _Staging, manifests: Iterable[ManifestFileMeta]) -> tuple[str, int]:
-    data = encode_manifest_list(manifests, MetadataEncoding.from_options(staging.base.options))
-    return staging.write("manifest-list", data), len(data)
+    listed, base = tuple(manifests), staging.base
+    data = encode_manifest_list(listed, MetadataEncoding.from_options(base.options))
+    name = staging.write("manifest-list", data)
+    shared_cache().keep_list(base.storage, base.paths.manifest(name), len(data), listed)
+    return name, len(data)
 
 
 def _write_manifests(staging: _Staging, entries: Sequence[ManifestEntry]) -> list[ManifestFileMeta]:

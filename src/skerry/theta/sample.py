@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sized
+from typing import Any, Final
 
 import numpy as np
 
@@ -17,6 +18,8 @@ from skerry.theta.workspace import Rule
 __all__ = ["Sample"]
 
 DEFAULT_K = 8192
+_FEW: Final = 256
+_MANY: Final = 1 << 62
 
 
 class Sample:
@@ -36,7 +39,7 @@ class Sample:
         UnsupportedError: `k` is out of range, or DataSketches refuses the seed.
     """
 
-    __slots__ = ("_collector", "_kept", "_merged", "k", "seed")
+    __slots__ = ("_collector", "_kept", "_merged", "_room", "k", "seed")
 
     def __init__(self, k: int = DEFAULT_K, seed: int = DEFAULT_SEED) -> None:
         if not 1 <= k <= 1 << 26:
@@ -47,6 +50,7 @@ class Sample:
         self._kept: CompactSketch | None = EMPTY_SKETCH  # everything seen, if it is known
         self._merged = EMPTY_SKETCH  # what came from other samples
         self._collector: Collector | None = None  # what came from values; made when the first ones come
+        self._room = 0  # how many more values it takes
 
     def update(self, values: Any) -> Sample:
         """Add the values of a column; nulls and empty values do not count.
@@ -61,7 +65,7 @@ class Sample:
         Raises:
             SchemaError: The type is nested or has no Iceberg type.
         """
-        self._collecting().update(values)
+        self._collecting(len(values) if isinstance(values, Sized) else _MANY).update(values)
         return self
 
     def update_fixed(self, values: np.ndarray[Any, Any]) -> Sample:
@@ -73,7 +77,7 @@ class Sample:
         Raises:
             SchemaError: Numbers of another width.
         """
-        self._collecting().update_fixed(values)
+        self._collecting(len(values)).update_fixed(values)
         return self
 
     def update_decimal(self, unscaled: np.ndarray[Any, Any]) -> Sample:
@@ -85,7 +89,7 @@ class Sample:
         Raises:
             SchemaError: The array has another shape or type.
         """
-        self._collecting().update_decimal(unscaled)
+        self._collecting(len(unscaled)).update_decimal(unscaled)
         return self
 
     def update_binary(
@@ -101,7 +105,7 @@ class Sample:
         Raises:
             FormatError: A value is outside of the buffer.
         """
-        self._collecting().update_binary(data, starts, lengths)
+        self._collecting(len(starts)).update_binary(data, starts, lengths)
         return self
 
     def merge(self, other: Sample) -> Sample:
@@ -190,9 +194,15 @@ class Sample:
         sample._kept = sample._merged = compact
         return sample
 
-    def _collecting(self) -> Collector:
-        if self._collector is None:
-            self._collector = Collector(self.k, Rule.SMALLEST, self.seed)
+    def _collecting(self, count: int) -> Collector:
+        """What takes in so many more values: a small one for the first few, as memory costs more time than they do."""
+        if self._collector is None or count > self._room:
+            is_small = self._collector is None and count <= _FEW < self.k
+            self.release()
+            self._collector = Collector(_FEW if is_small else self.k, Rule.SMALLEST, self.seed)
+            self._room = _FEW if is_small else _MANY
+        if self._room < _MANY:
+            self._room -= count
         self._kept = None
         return self._collector
 

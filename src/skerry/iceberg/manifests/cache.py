@@ -102,14 +102,18 @@ class ManifestCache(BatchCache):
         location = snapshot.manifest_list
         if location is None or snapshot.key_id is not None or not self.memory_bytes:
             return read_manifests(storage, snapshot)
-        version = version_of(storage, location)
-        key = location, storage.identity(location), storage.base, version
-        known = self._lists.find(key)
+        key = _list_key(storage, location)
+        known = None if key is None else self._lists.find(key)
         if known is not None:
             return known
         found = tuple(read_manifests(storage, snapshot))
-        is_kept = version is not None and len(found) <= _KEPT_MANIFESTS
-        return self._lists.keep(key, found) if is_kept else found
+        return self._lists.keep(key, found) if key is not None and len(found) <= _KEPT_MANIFESTS else found
+
+    def keep_manifests(self, storage: Storage, location: str, manifests: tuple[ManifestFile, ...]) -> None:
+        """Keep a manifest list that was written, in plain text, as it would be read."""
+        key = _list_key(storage, location) if self.memory_bytes else None
+        if key is not None and len(manifests) <= _KEPT_MANIFESTS:
+            self._lists.keep(key, manifests)
 
     def read(self, storage: Storage, manifest: ManifestFile, columns: Sequence[str]) -> pa.RecordBatch:
         """The columns of a manifest's entries, deleted ones included; see `skerry.iceberg.manifests.reader.Manifest`.
@@ -240,6 +244,11 @@ class ManifestCache(BatchCache):
 def _read_alone(storage: Storage, manifest: ManifestFile, columns: Sequence[str]) -> pa.RecordBatch:
     """Some columns of a manifest, of which nothing is kept."""
     return read_manifest(storage, manifest, columns).table.select(list(columns))
+
+
+def _list_key(storage: Storage, location: str) -> tuple[object, ...] | None:
+    version = version_of(storage, location)
+    return None if version is None else (location, storage.identity(location), storage.base, version)
 
 
 def _side_by_side(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:

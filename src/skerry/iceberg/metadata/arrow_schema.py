@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
-from collections import deque
 from collections.abc import Callable, Sequence
 
 import pyarrow as pa
@@ -107,9 +106,6 @@ _REFUSED: dict[int, str] = {
 }
 
 
-_RECENT: deque[tuple[Schema, pa.Schema]] = deque(maxlen=8)
-"""The schemas that were converted last."""
-
 # Iceberg to Arrow ----------------------------------------------------------------------------------------------------
 
 
@@ -122,12 +118,12 @@ def to_arrow_schema(schema: Schema) -> pa.Schema:
     Raises:
         UnsupportedError: A type has no Arrow counterpart; the message names it and its column.
     """
-    for known, arrow in tuple(_RECENT):  # one object is asked for by each part of a write
-        if known is schema:
-            return arrow
-    arrow = pa.schema([_to_arrow_field(field, (field.name,)) for field in schema.fields])
-    _RECENT.append((schema, arrow))
-    return arrow
+    known = schema.remembered.get("arrow")
+    if known is None:
+        known = pa.schema([_to_arrow_field(field, (field.name,)) for field in schema.fields])
+        schema.remembered["arrow"] = known
+    found: pa.Schema = known
+    return found
 
 
 def to_arrow_type(type_: IcebergType, *, path: tuple[str, ...] = ()) -> pa.DataType:

@@ -172,6 +172,11 @@ class Schema:
                 )
 
     @cached_property
+    def remembered(self) -> dict[str, Any]:
+        """What layers above know of this schema, and would find out again: it never changes."""
+        return {}
+
+    @cached_property
     def _fields_by_id(self) -> dict[int, NestedField]:
         return index_by_id(self)
 

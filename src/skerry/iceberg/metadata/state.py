@@ -63,24 +63,24 @@ class TableState:
         """The table properties."""
         return dict(self.metadata.properties)
 
-    @property
+    @cached_property
     def metadata_folder(self) -> str:
         """The folder of metadata and statistics files (`write.metadata.path`, else `<location>/metadata`)."""
-        return self.properties.get("write.metadata.path") or join(self.metadata.location, "metadata")
+        return self.metadata.properties.get("write.metadata.path") or join(self.metadata.location, "metadata")
 
-    @property
+    @cached_property
     def data_folder(self) -> str:
         """The folder of data files (`write.data.path`, else `<location>/data`)."""
-        return self.properties.get("write.data.path") or join(self.metadata.location, "data")
+        return self.metadata.properties.get("write.data.path") or join(self.metadata.location, "data")
 
-    @property
+    @cached_property
     def roots(self) -> tuple[str, ...] | None:
         """The folders that must contain the table's files; None if the table allows any location."""
         if self.properties.get(OUTSIDE_PROPERTY, "false").lower() == "true":
             return None
         return tuple(dict.fromkeys((self.metadata.location, self.data_folder, self.metadata_folder)))
 
-    @property
+    @cached_property
     def readable_roots(self) -> tuple[str, ...] | None:
         """The folders from which files are read: the table's own, and those that the reader allows."""
         return None if self.roots is None else (*self.roots, *self.storage.allowed_locations)

@@ -4,33 +4,77 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 import pyarrow as pa
 
 from skerry.errors import FormatError
 from skerry.storage import Storage
 from skerry.table.work.batch_cache import BatchCache, version_of
+from skerry.table.work.batch_folder import BatchFolder
+from skerry.table.work.remembered import Remembered
 
 __all__ = ["read_cached", "shared_cache"]
 
 _MEMORY_BYTES: Final = 64 << 20
 _DISK_BYTES: Final = 512 << 20
 
+_LISTS_KEPT: Final = 32
+_RECORDS_KEPT: Final = 1 << 12
+"""Longer lists are not kept: they are objects, and take more memory than columns."""
+
 _VERSION: Final = 1
 """Must be raised when the same file decodes to something else."""
+_IN_MEMORY: Final = "memory:"
+"""How locations begin in stores that come and go, with the same names."""
 _RULE: Final = "docs/formats/paimon.md § 5.1"
 
 
+class MetadataCache(BatchCache):
+    """Manifests as columns, and the lists that were read or written last as records."""
+
+    def __init__(self, memory_bytes: int, folder: BatchFolder | None = None) -> None:
+        super().__init__(memory_bytes, folder)
+        self._lists: Remembered[tuple[object, ...], tuple[Any, ...]] = Remembered(_LISTS_KEPT)
+
+    def clear(self) -> None:
+        """Clear the memory."""
+        super().clear()
+        self._lists.clear()
+
+    def find_list(self, storage: Storage, location: str, size: int | None) -> Sequence[Any] | None:
+        """The records of a manifest list, if they are known.
+
+        Args:
+            storage: Access to it.
+            location: The list.
+            size: Its size in bytes by the snapshot.
+        """
+        key = self._list_key(storage, location, size)
+        return None if key is None else self._lists.find(key)
+
+    def keep_list(self, storage: Storage, location: str, size: int | None, records: Sequence[Any]) -> None:
+        """Keep the records of a manifest list that was read or written; see `find_list`."""
+        key = self._list_key(storage, location, size)
+        if key is not None and len(records) <= _RECORDS_KEPT:
+            self._lists.keep(key, tuple(records))
+
+    def _list_key(self, storage: Storage, location: str, size: int | None) -> tuple[object, ...] | None:
+        if not self.memory_bytes or location.startswith(_IN_MEMORY):
+            return None
+        version = version_of(storage, location)
+        return None if version is None else (location, version, size)
+
+
 @functools.cache
-def shared_cache() -> BatchCache:
+def shared_cache() -> MetadataCache:
     """The cache of this process; see `BatchCache.from_environment`.
 
     Raises:
         SchemaError: A limit in the environment is not a number.
     """
-    return BatchCache.from_environment("manifest", _MEMORY_BYTES, _DISK_BYTES)
+    return MetadataCache.from_environment("manifest", _MEMORY_BYTES, _DISK_BYTES)
 
 
 def read_cached(
@@ -63,8 +107,8 @@ def read_cached(
 
 def _key(cache: BatchCache, storage: Storage, location: str, kind: str, size: int | None) -> str | None:
     """A digest of everything that the decoded file depends on; None if it must not be cached."""
-    if (not cache.memory_bytes and cache.folder is None) or location.startswith("memory:"):
-        return None  # stores in memory come and go, with the same names
+    if (not cache.memory_bytes and cache.folder is None) or location.startswith(_IN_MEMORY):
+        return None
     version = version_of(storage, location)
     if version is None:
         return None  # reading it raises the reason

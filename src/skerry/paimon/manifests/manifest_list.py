@@ -12,6 +12,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from skerry.errors import FormatError
+from skerry.paimon.manifests.cache import shared_cache
 from skerry.paimon.manifests.manifest import FileKind, ManifestEntry
 from skerry.paimon.manifests.metadata_file import (
     MetadataEncoding,
@@ -103,6 +104,9 @@ def read_manifest_list(storage: Storage, location: str, *, size: int | None = No
         FormatError: It is corrupt, or not of that size.
         UnsupportedError: Its version is unknown.
     """
+    known = shared_cache().find_list(storage, location, size)
+    if known is not None:
+        return list(known)
     batch = read_metadata(storage, location, _COLUMNS, MANIFEST_LIST_VERSION, size=size)
     columns: list[Sequence[Any]] = [
         stats_records(column) if pa.types.is_struct(column.type) else column.to_pylist() for column in batch.columns
@@ -113,6 +117,7 @@ def read_manifest_list(storage: Storage, location: str, *, size: int | None = No
             raise FormatError(
                 f"a size or count of manifest {manifest.file_name} is negative", location=location, rule=_RULE
             )
+    shared_cache().keep_list(storage, location, size, found)
     return found
 
 

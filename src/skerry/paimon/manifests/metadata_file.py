@@ -10,6 +10,7 @@ Spec: docs/formats/paimon.md § 5.1.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -199,10 +200,9 @@ def encode_metadata(batch: pa.RecordBatch, version: int, encoding: MetadataEncod
     codec = _CODECS.get(encoding.compression)
     if codec is None:
         raise UnsupportedError(f"table option manifest.compression={encoding.compression} is not supported")
-    kind, name, *fields = _record("record", schema).items()
-    encoder = ContainerEncoder(dict([kind, name, ("namespace", _NAMESPACE), *fields]), codec=codec)
+    encoder = ContainerEncoder(_avro_schema(schema), codec=codec)
     few = len(rows) <= _FEW_ROWS
-    blocks = encoder.encode(rows.cast(_numbered(schema)).to_pylist()) if few else encoder.encode_columns(rows)
+    blocks = encoder.encode(_numbered(rows).to_pylist()) if few else encoder.encode_columns(rows)
     return b"".join([encoder.header, *blocks])
 
 
@@ -234,18 +234,37 @@ def to_batch(records: Sequence[Any], schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _numbered(schema: pa.Schema) -> pa.Schema:
-    """A schema with integers instead of timestamps, which as Python objects would have the local time zone.
+def _numbered(rows: pa.Table) -> pa.Table:
+    """Rows with integers instead of timestamps, which as Python objects would have the local time zone.
 
     Every column is nullable: nulls in required ones are found by the Avro schema.
     """
-    return pa.schema([pa.field(field.name, _numbered_type(field.type)) for field in schema])
+    columns = {}
+    for name, column in zip(rows.column_names, rows.columns, strict=True):
+        type_ = _numbered_type(column.type)
+        columns[name] = column if type_ == column.type else column.cast(type_)
+    return pa.table(columns)
 
 
 def _numbered_type(type_: pa.DataType) -> pa.DataType:
     if pa.types.is_struct(type_):
         return pa.struct([pa.field(field.name, _numbered_type(field.type)) for field in type_])
     return pa.int64() if pa.types.is_timestamp(type_) else type_
+
+
+_KNOWN_SCHEMAS: Final[list[tuple[pa.Schema, str]]] = []
+"""Schemas that were written, with their Avro schemas: there are a few kinds of files."""
+
+
+def _avro_schema(schema: pa.Schema) -> str:
+    """The Avro schema of a file, as JSON."""
+    for known, text in _KNOWN_SCHEMAS:
+        if known.equals(schema):
+            return text
+    kind, name, *fields = _record("record", schema).items()
+    text = json.dumps(dict([kind, name, ("namespace", _NAMESPACE), *fields]), separators=(",", ":"))
+    _KNOWN_SCHEMAS.append((schema, text))
+    return text
 
 
 _NAMESPACE: Final = "org.apache.paimon.avro.generated"

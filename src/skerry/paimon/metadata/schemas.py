@@ -5,12 +5,16 @@ Spec: docs/formats/paimon.md § 1.1, § 2.1; Paimon spec, Schema.
 
 from __future__ import annotations
 
+from typing import Final
+
 from skerry.errors import FormatError, NotFoundError
 from skerry.paimon.metadata.numbered_files import numbered_files
 from skerry.paimon.metadata.paths import TablePaths
 from skerry.paimon.metadata.published_file import publish_file
 from skerry.paimon.metadata.schema import TableSchema, decode_schema, encode_schema
-from skerry.storage import Storage
+from skerry.storage import Storage, local_path
+from skerry.table.work.batch_cache import version_of
+from skerry.table.work.remembered import Remembered
 
 __all__ = ["create_schema", "latest_schema", "read_schema", "schema_ids"]
 
@@ -45,10 +49,18 @@ def read_schema(storage: Storage, paths: TablePaths, schema_id: int) -> TableSch
         UnsupportedError: Its version, or a type in it, is unknown.
     """
     location = paths.schema(schema_id)
+    version = None if local_path(location) is None else version_of(storage, location)
+    known = None if version is None else _KNOWN.find((location, version))
+    if known is not None:
+        return known
     schema = decode_schema(storage.read(location), location=location)
     if schema.id != schema_id:
         raise FormatError(f"the schema's id is {schema.id}, expected {schema_id} by its file name", location=location)
-    return schema
+    return schema if version is None else _KNOWN.keep((location, version), schema)
+
+
+_KNOWN: Final[Remembered[tuple[str, object], TableSchema]] = Remembered(256)
+"""Schemas in local files, which this process read last; elsewhere, a dropped table's name may come again."""
 
 
 def create_schema(storage: Storage, paths: TablePaths, schema: TableSchema) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 import pyarrow as pa
 
@@ -95,19 +96,30 @@ def leaves(schema: pa.Schema) -> list[Leaf]:
     Elements of lists and maps are not columns of the row, variants have no type that columns share, and large objects
     are not looked at.
     """
-    found: list[Leaf] = []
+    known = _LEAVES.get(id(schema))
+    if known is None or known[0] is not schema:
+        found: list[Leaf] = []
+        _find_leaves(schema, (), found)
+        known = schema, tuple(found)
+        if len(_LEAVES) >= _MOST_KNOWN:
+            _LEAVES.clear()
+        _LEAVES[id(schema)] = known
+    return list(known[1])
 
-    def walk(fields: Iterable[pa.Field], outer: tuple[str, ...]) -> None:
-        for field in fields:
-            type_, path = field.type, (*outer, field.name)
-            if not pa.types.is_nested(type_):
-                if LARGE_OBJECT_KEY not in (field.metadata or {}):
-                    found.append(Leaf(".".join(path), field_id(field), type_, path, shapes_of(field)))
-            elif pa.types.is_struct(type_) and not is_variant(type_):
-                walk(type_, path)
 
-    walk(schema, ())
-    return found
+def _find_leaves(fields: Iterable[pa.Field], outer: tuple[str, ...], found: list[Leaf]) -> None:
+    for field in fields:
+        type_, path = field.type, (*outer, field.name)
+        if not pa.types.is_nested(type_):
+            if LARGE_OBJECT_KEY not in (field.metadata or {}):
+                found.append(Leaf(".".join(path), field_id(field), type_, path, shapes_of(field)))
+        elif pa.types.is_struct(type_) and not is_variant(type_):
+            _find_leaves(type_, path, found)
+
+
+_MOST_KNOWN: Final = 32
+_LEAVES: Final[dict[int, tuple[pa.Schema, tuple[Leaf, ...]]]] = {}
+"""The leaves of schemas that were asked for last: commits ask many times for those of the same one."""
 
 
 def leaf(schema: pa.Schema, name: str) -> Leaf:

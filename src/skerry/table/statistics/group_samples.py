@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import functools
 import heapq
+import itertools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -273,8 +274,10 @@ class GroupSamples:
     def _merged(self, parts: Sequence[list[int]]) -> GroupSamples:
         """Merge groups as given, each row in one part."""
         groups = tuple(functools.reduce(FileGroup.merged, (self.groups[row] for row in rows)) for rows in parts)
+        order = [row for rows in parts for row in rows]
+        starts = [0, *itertools.accumulate(map(len, parts[:-1]))]
         columns = {
-            id_: column.with_rows(np.stack([np.bitwise_or.reduce(column.members[rows], axis=0) for rows in parts]))
+            id_: column.with_rows(np.bitwise_or.reduceat(column.members[order], starts, axis=0))
             for id_, column in self.columns.items()
         }
         return GroupSamples(groups, columns, self.rows)

@@ -237,6 +237,8 @@ def _alike(tables: Sequence[pa.Table]) -> list[pa.Table]:
     """The columns that all tables have, in the types of the last one."""
     kept: dict[str, list[pa.ChunkedArray]] = {}
     last = tables[-1]
+    if all(table.schema.equals(last.schema) for table in tables):
+        return list(tables)
     for name in last.column_names:
         try:
             kept[name] = [table.column(name).cast(last.schema.field(name).type) for table in tables]
