@@ -6,12 +6,11 @@ import pytest
 import skerry
 from skerry.iceberg.manifests.cache import shared_cache
 from skerry.iceberg.manifests.snapshot_manifests import read_manifests
-from skerry.iceberg.statistics import samples as iceberg_samples
+from skerry.iceberg.statistics import known_samples
 from skerry.paimon.manifests import cache as paimon_cache
 from skerry.paimon.manifests.live_files import snapshot_manifests
 from skerry.paimon.statistics import samples as paimon_samples
 from skerry.storage import Storage
-from skerry.table.statistics.group_samples_layout import encode_group_samples
 from skerry.table.statistics.group_sketches import encode_group_sketches
 from skerry.table.statistics.row_sample import encode_row_sample
 
@@ -78,22 +77,27 @@ def test_a_warm_delete_reads_manifests_and_data_alone(tmp_path, requests):
 
 
 def content(groups, own=None):
-    parts = [encode_group_samples(groups), None if groups.rows is None else encode_row_sample(groups.rows)]
-    return [*parts, None if own is None else encode_group_sketches(own)]
+    """What samples say; hashes that are in no group say nothing."""
+    hashes = {
+        id_: [column.theta, *(column.group(row).hashes.tolist() for row in range(len(groups.groups)))]
+        for id_, column in groups.columns.items()
+    }
+    rows = None if groups.rows is None else encode_row_sample(groups.rows)
+    return groups.groups, hashes, rows, None if own is None else encode_group_sketches(own)
 
 
 def check_iceberg(table):
     state = table.refresh().handle.state
     snapshot = state.snapshot()
     assert list(shared_cache().manifests(state.storage, snapshot)) == read_manifests(state.storage, snapshot)
-    known = iceberg_samples.read_pieces(state, snapshot)
-    iceberg_samples._KNOWN.clear()
-    found = iceberg_samples.read_pieces(state, snapshot)
+    known = known_samples.known_sample(state, snapshot)
+    known_samples._REMEMBERED.clear()
+    found = known_samples.known_sample(state, snapshot)
     assert known is not found
-    assert content(known.whole, known.own) == content(found.whole, found.own)
-    assert [content(part) for part in known.added] == [content(part) for part in found.added]
-    for name in ("links", "missing_files", "schema_id", "last_column_id"):
-        assert getattr(known, name) == getattr(found, name)
+    assert content(known.groups(), known.own) == content(found.groups(), found.own)
+    assert known.missing_files == found.missing_files
+    for name in ("links", "paths", "schema_id", "last_column_id"):
+        assert getattr(known.chain, name) == getattr(found.chain, name)
 
 
 def check_paimon(table):

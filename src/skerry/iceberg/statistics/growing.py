@@ -100,7 +100,7 @@ def appended(base: TableState, parent: Snapshot | None, change: SampleChange, da
         data_bytes: Size of the files that the commit adds.
     """
     known = _continued(base, parent) if _only_appends(change) else None
-    if known is None:
+    if known is None or known.base.size_bytes < _LEAST_BYTES:
         return None
     chain = known.chain
     if not all(chain.thetas.keys() <= file.samples.keys() for file in change.added):
@@ -132,7 +132,7 @@ def changed(base: TableState, parent: Snapshot | None, after: TableSample, data_
         return None
     chain = known.chain
     now_bytes = after.groups.size_bytes
-    if 2 * now_bytes < chain.whole_bytes:
+    if now_bytes < _LEAST_BYTES or 2 * now_bytes < chain.whole_bytes:
         return None
     piece = SamplePiece.between(known.groups(), after.groups, chain.thetas)
     if piece is None or not _pays(chain, piece, now_bytes, data_bytes):
@@ -200,9 +200,9 @@ def _only_appends(change: SampleChange) -> bool:
 
 
 def _pays(chain: Chain, piece: SamplePiece, now_bytes: int, data_bytes: int) -> bool:
-    """Whether a piece is worth it: the samples are large, also beside the commit, and larger than all pieces."""
+    """Whether a piece is worth it: the samples are large beside the commit, and larger than all pieces."""
     added_bytes = sum(part.size_bytes for part in (*chain.pieces, piece))
-    return now_bytes >= _LEAST_BYTES and now_bytes * 10 > data_bytes and 2 * added_bytes <= chain.whole_bytes
+    return now_bytes * 10 > data_bytes and 2 * added_bytes <= chain.whole_bytes
 
 
 def _joined(chain: Chain, piece: SamplePiece, data_bytes: int) -> tuple[Chain, SamplePiece]:
