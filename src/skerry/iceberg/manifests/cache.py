@@ -20,9 +20,9 @@ from skerry.iceberg.manifests.reader import read_manifest
 from skerry.iceberg.manifests.snapshot_manifests import read_manifests
 from skerry.iceberg.metadata.snapshot import Snapshot
 from skerry.storage import Storage
-from skerry.table.work.batch_cache import BatchCache, version_of
+from skerry.table.work.batch_cache import BatchCache
 from skerry.table.work.batch_folder import BatchFolder
-from skerry.table.work.remembered import Remembered
+from skerry.table.work.remembered import Remembered, version_of
 
 __all__ = ["ManifestCache", "shared_cache"]
 

@@ -24,8 +24,7 @@ from skerry.table.statistics.group_samples import GroupSamples
 from skerry.table.statistics.group_sketches import GroupSketches
 from skerry.table.statistics.sample_piece import SamplePiece
 from skerry.table.statistics.table_sample import TableSample, max_groups
-from skerry.table.work.batch_cache import version_of
-from skerry.table.work.remembered import Remembered
+from skerry.table.work.remembered import Remembered, version_of
 from skerry.theta.layout import CompactSketch
 
 __all__ = ["Chain", "KnownSample", "known_sample", "open_statistics", "remember"]

@@ -27,7 +27,8 @@ from skerry.table.rows.schema import leaves
 from skerry.table.rows.values import is_uuid
 from skerry.table.statistics.column_statistics import Freshness
 from skerry.table.statistics.joinable import NotCompared, SketchedColumn, TableSketches
-from skerry.table.work.batch_cache import BatchCache, version_of
+from skerry.table.work.batch_cache import BatchCache
+from skerry.table.work.remembered import version_of
 from skerry.theta import ThetaSketch
 from skerry.theta.layout import CompactSketch
 from skerry.theta.overlap import PackedSketches, joined_sketches, pack_sketches

@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from skerry.errors import FormatError
 from skerry.storage import Storage
-from skerry.table.work.batch_cache import BatchCache, version_of
+from skerry.table.work.batch_cache import BatchCache
 from skerry.table.work.batch_folder import BatchFolder
-from skerry.table.work.remembered import Remembered
+from skerry.table.work.remembered import Remembered, version_of
 
 __all__ = ["read_cached", "shared_cache"]
 

@@ -13,8 +13,7 @@ from skerry.paimon.metadata.paths import TablePaths
 from skerry.paimon.metadata.published_file import publish_file
 from skerry.paimon.metadata.schema import TableSchema, decode_schema, encode_schema
 from skerry.storage import Storage, local_path
-from skerry.table.work.batch_cache import version_of
-from skerry.table.work.remembered import Remembered
+from skerry.table.work.remembered import Remembered, version_of
 
 __all__ = ["create_schema", "latest_schema", "read_schema", "schema_ids"]
 

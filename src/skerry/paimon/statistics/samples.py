@@ -32,8 +32,7 @@ from skerry.table.statistics.file_groups import key_of
 from skerry.table.statistics.group_samples_layout import decode_group_samples, encode_group_samples
 from skerry.table.statistics.puffin_regions import add_rows, read_rows
 from skerry.table.statistics.table_sample import TableSample
-from skerry.table.work.batch_cache import version_of
-from skerry.table.work.remembered import Remembered
+from skerry.table.work.remembered import Remembered, version_of
 from skerry.theta import ThetaSketch
 
 __all__ = [

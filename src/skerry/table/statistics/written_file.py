@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from skerry.table.files.data_file import DataFile
-from skerry.table.statistics.row_sample import RowSample
-from skerry.theta import Sample
+
+if TYPE_CHECKING:
+    from skerry.table.statistics.row_sample import RowSample
+    from skerry.theta import Sample
 
 __all__ = ["WrittenFile"]
 

@@ -15,10 +15,10 @@ import pyarrow as pa
 
 from skerry.errors import SchemaError
 from skerry.kernels import user_cache_directory
-from skerry.storage import Storage, local_path
+from skerry.storage import local_path
 from skerry.table.work.batch_folder import BatchFolder
 
-__all__ = ["BatchCache", "version_of"]
+__all__ = ["BatchCache"]
 
 _MIN_LOCAL_BYTES: Final = 64 << 10
 """Decoding smaller files on local disks is about as fast as reading their batches from the folder."""
@@ -121,22 +121,6 @@ class BatchCache:
             while self._used_bytes > self.memory_bytes:
                 _, (_, freed) = self._batches.popitem(last=False)
                 self._used_bytes -= freed
-
-
-def version_of(storage: Storage, location: str) -> object | None:
-    """The identity of a file under a reusable name; None if it does not exist.
-
-    Names on object stores are not reused. A local file may belong to another catalog, created after the first was
-    deleted.
-    """
-    path = local_path(location)
-    if path is None:
-        return storage.identity(location)
-    try:
-        status = os.stat(path)  # noqa: PTH116  asked for every manifest of a plan
-    except OSError:
-        return None
-    return status.st_mtime_ns, status.st_size
 
 
 def _limit(variable: str, default: int) -> int:

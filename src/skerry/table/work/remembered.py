@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
-__all__ = ["Remembered"]
+from skerry.storage import Storage, local_path
+
+__all__ = ["Remembered", "version_of"]
 
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
@@ -64,3 +67,19 @@ class Remembered(Generic[Key, Value]):
 
     def _drop(self, key: Key) -> None:
         self._used_bytes -= self._values.pop(key, (None, 0))[1]
+
+
+def version_of(storage: Storage, location: str) -> object | None:
+    """The identity of a file under a reusable name; None if it does not exist.
+
+    Names on object stores are not reused. A local file may belong to another catalog, created after the first was
+    deleted.
+    """
+    path = local_path(location)
+    if path is None:
+        return storage.identity(location)
+    try:
+        status = os.stat(path)  # noqa: PTH116  asked for every manifest of a plan
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size
