@@ -24,7 +24,7 @@ from skerry.iceberg.writing.row_metrics import RowMetrics
 from skerry.storage import Storage
 from skerry.table.files.annotated_output import AnnotatedOutput, has_shapes, has_variants, is_annotated
 from skerry.table.files.data_file import DataFile
-from skerry.table.files.file_output import AvroOutput, FileOutput, ParquetOutput, ShardOutput
+from skerry.table.files.file_output import SINGLE_ROW_PAGES, AvroOutput, FileOutput, ParquetOutput, ShardOutput
 from skerry.table.files.orc_output import OrcOutput
 from skerry.table.indexes.definitions import INDEX_PREFIX, IndexKind, index_definitions
 from skerry.table.properties import whole_number
@@ -50,11 +50,6 @@ _ORC_CODECS = {
     "lz4": "lz4",
     "none": "uncompressed",
 }
-_PAGE_BYTES: Final = 16 << 10
-"""Size of pages where single rows are read: each row costs a page of every column. Files grow by three hundredths."""
-_PAGE_STEP_ROWS: Final = 256
-"""After how many rows PyArrow looks at a page's size. By default 1,024, which are 45 KB of texts of 44 bytes."""
-_DICTIONARY_BYTES: Final = 128 << 10
 _SHRED = "write.parquet.shred-variants"
 _SAMPLED_ROWS = "write.parquet.variant-inference-buffer-size"
 _AVRO_CODECS = {"gzip": "deflate", "zstd": "zstandard", "snappy": "snappy", "uncompressed": "null"}
@@ -296,12 +291,7 @@ def _parquet(
         "column_encoding": dict.fromkeys(ascending, "DELTA_BINARY_PACKED") or None,
     }
     if encoding.page_index:
-        options |= {
-            "write_page_index": True,
-            "data_page_size": _PAGE_BYTES,
-            "write_batch_size": _PAGE_STEP_ROWS,
-            "dictionary_pagesize_limit": _DICTIONARY_BYTES,
-        }
+        options |= SINGLE_ROW_PAGES
     if is_annotated(schema):
         if key is not None:
             _refuse(schema, "an encrypted file of skerry")

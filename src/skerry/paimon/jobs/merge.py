@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -45,6 +47,9 @@ from skerry.table.rows.incoming import conform, open_stream
 from skerry.table.rows.keys import KeyIndex
 from skerry.table.summaries import RowChangeSummary
 
+if TYPE_CHECKING:
+    from skerry.table.indexes.conditions import ValueCondition
+
 __all__ = ["merge", "upsert"]
 
 _STEP_ROWS = 1 << 17
@@ -82,12 +87,35 @@ def upsert(request: ChangeRequest, data: Rows, on: Sequence[str]) -> RowChangeSu
             return RowChangeSummary(snapshot, new.num_rows, updated_rows=None, added_files=len(written.files))
         keyed = new.filter(pa.array(index.first >= 0))
         fields = [state.arrow_schema.field(key) for key in keys]
-        among = key_predicate(fields, [keyed.column(key).combine_chunks() for key in keys])
+        values = [keyed.column(key).combine_chunks() for key in keys]
+        among = _Among(key_predicate(fields, values), _sought(state, fields, values))
         if state.options.row_tracking:
             return _replace_tracked(job, new, index, keys, among)
-        return replace_positions(job, _matching(job, index, keys, among), new, updates=True, unless=among)
+        return replace_positions(job, _matching(job, index, keys, among), new, updates=True, unless=among.predicate)
 
     return redo_after_conflicts(request, attempt)
+
+
+@dataclass(frozen=True, slots=True)
+class _Among:
+    """Where the rows are that have one of some keys.
+
+    Args:
+        predicate: Holds for all of them, and few others.
+        sought: The keys, as the table's indexes look them up.
+    """
+
+    predicate: Predicate
+    sought: tuple[ValueCondition, ...]
+
+
+def _sought(state: PaimonState, fields: Sequence[pa.Field], values: Sequence[pa.Array]) -> tuple[ValueCondition, ...]:
+    """Keys as indexes look them up; none if there are no indexes."""
+    if not state.is_indexed or not values:
+        return ()
+    from skerry.table.indexes.conditions import key_values  # imports shards, which few tables need
+
+    return key_values(fields, values)
 
 
 def upsert_keys(state: PaimonState, on: Sequence[str]) -> list[str]:
@@ -111,19 +139,19 @@ def upsert_keys(state: PaimonState, on: Sequence[str]) -> list[str]:
     return keys
 
 
-def _matching(job: RowJob, index: KeyIndex, keys: Sequence[str], among: Predicate) -> dict[str, Positions]:
+def _matching(job: RowJob, index: KeyIndex, keys: Sequence[str], among: _Among) -> dict[str, Positions]:
     """Positions of the rows that have one of the keys, by name of the data file; only of files that can have one."""
-    splits, schema = job.splits(among), job.state.arrow_schema
+    splits, schema = job.splits(among.predicate, among.sought), job.state.arrow_schema
     columns = pa.schema([*(schema.field(key) for key in keys), *POSITION_FIELDS])
     work = functools.partial(find_keys, job.reader(columns, tasks=len(splits)), index, keys)
     return merged_positions(list(job.run("find", work, splits, file_count)))
 
 
 def _replace_tracked(
-    job: RowJob, new: pa.Table, index: KeyIndex, keys: Sequence[str], among: Predicate
+    job: RowJob, new: pa.Table, index: KeyIndex, keys: Sequence[str], among: _Among
 ) -> RowChangeSummary:
     """Replace rows by key so that they keep their ids; of several rows with a key the least id stays."""
-    splits, schema = job.splits(among), job.state.arrow_schema
+    splits, schema = job.splits(among.predicate, among.sought), job.state.arrow_schema
     columns = pa.schema([*(schema.field(key) for key in keys), ROW_ID_FIELD, *POSITION_FIELDS])
     work = functools.partial(find_row_ids, job.reader(columns, tasks=len(splits)), index, keys)
     parts = list(job.run("find", work, splits, file_count))
@@ -142,7 +170,7 @@ def _replace_tracked(
     tracked = new.take(pa.array(known)).append_column(ROW_ID_FIELD, pa.array(ids[order][firsts]))
     positions = merged_positions(part.positions for part in parts)
     fresh = new.filter(pa.array(is_new))
-    return replace_positions(job, positions, fresh, tracked=tracked, updates=True, unless=among)
+    return replace_positions(job, positions, fresh, tracked=tracked, updates=True, unless=among.predicate)
 
 
 def merge(
@@ -181,9 +209,10 @@ def _merge_in_tasks(
 
         def prepare(state: PaimonState) -> _Merge:
             source = StagedSource(staged, keys, state.arrow_schema)
-            facts = source.facts(request.executor, with_values=False)
+            facts = source.facts(request.executor, with_values=state.is_indexed)
             rules = bind_rules(source.schema, keys, state.arrow_schema, clauses)
-            return _Merge(source, facts, rules)
+            fields = [state.arrow_schema.field(name) for name in keys]
+            return _Merge(source, facts, rules, _sought(state, fields, facts.values or ()))
 
         done = transform_rows(request, prepare)
         files.remove()
@@ -193,16 +222,28 @@ def _merge_in_tasks(
 class _Merge:
     """A merge on one state of a table; a `skerry.paimon.jobs.row_tasks.RowTransform`."""
 
-    def __init__(self, source: MergeSource | StagedSource, facts: KeyFacts, rules: MergeRules) -> None:
+    def __init__(
+        self,
+        source: MergeSource | StagedSource,
+        facts: KeyFacts,
+        rules: MergeRules,
+        sought: tuple[ValueCondition, ...] = (),
+    ) -> None:
         self._source = source
-        self._facts = facts
+        self._facts = replace(facts, values=None)
         self._rules = rules
+        self.sought = () if rules.has_by_source else sought
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "sought": ()}  # tasks do not plan
 
     @classmethod
     def of(cls, source: MergeSource, state: PaimonState, clauses: MergeClauses) -> _Merge:
         """Merge rows of this process."""
-        facts = key_facts(source, state.arrow_schema, with_values=False)
-        return cls(source, facts, bind_rules(source.schema, source.on, state.arrow_schema, clauses))
+        facts = key_facts(source, state.arrow_schema, with_values=state.is_indexed)
+        rules = bind_rules(source.schema, source.on, state.arrow_schema, clauses)
+        fields = [state.arrow_schema.field(name) for name in source.on]
+        return cls(source, facts, rules, _sought(state, fields, facts.values or ()))
 
     @property
     def predicate(self) -> Predicate:

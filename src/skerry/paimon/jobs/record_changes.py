@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -36,6 +36,9 @@ from skerry.paimon.writing.bucket_states import BucketStates
 from skerry.paimon.writing.table_writers import WrittenRows, write_rows
 from skerry.table.predicate import Predicate
 from skerry.table.summaries import RowChangeSummary
+
+if TYPE_CHECKING:
+    from skerry.table.indexes.conditions import IndexCondition
 
 __all__ = ["DeleteRows", "change_records", "refuse_deletes"]
 
@@ -78,6 +81,11 @@ class DeleteRows:
         """Which rows."""
         return self._predicate
 
+    @property
+    def sought(self) -> tuple[IndexCondition, ...]:
+        """Nothing beyond the predicate."""
+        return ()
+
     def decide(self, batch: pa.RecordBatch) -> Decided:
         """Delete all of them."""
         return Decided(np.arange(batch.num_rows), np.zeros(0, np.int64), batch.slice(0, 0))
@@ -107,7 +115,7 @@ def change_records(job: RowJob, transform: RowTransform) -> RowChangeSummary:
         )
     bucket_states, indexes = known_buckets(job.request, state, layout)
     predicate = transform.predicate
-    tasks = _by_bucket(job.splits(predicate), bucket_states)
+    tasks = _by_bucket(job.splits(predicate, transform.sought), bucket_states)
     folders = {layout.bucket_folder(task.splits[0].partition, task.splits[0].bucket) for task in tasks}
     with layout.owned_files(folders) as owned:
         reader = job.reader(state.arrow_schema, predicate, tasks=len(tasks))

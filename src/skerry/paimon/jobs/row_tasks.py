@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +37,9 @@ from skerry.table.rows.keys import KeyIndex
 from skerry.table.rows.metadata_columns import FILE, METADATA_COLUMNS, POSITION
 from skerry.table.rows.schema import field_id
 from skerry.table.work.tasks import JobProgress
+
+if TYPE_CHECKING:
+    from skerry.table.indexes.conditions import IndexCondition
 
 __all__ = [
     "DELETE_KIND",
@@ -89,11 +92,16 @@ class RowJob:
         layout = WriteLayout.of(state)
         return cls(request, state, layout)
 
-    def splits(self, predicate: Predicate) -> PlannedSplits:
-        """The splits that can hold rows of a predicate."""
+    def splits(self, predicate: Predicate, sought: tuple[IndexCondition, ...] = ()) -> PlannedSplits:
+        """The splits that can hold rows of a predicate.
+
+        Args:
+            predicate: The predicate.
+            sought: Conditions that the rows satisfy, too, and with which the table's indexes help.
+        """
         # what readers skip until it is compacted are the newest records of their keys
         schema = replace(self.state.schema, options={**self.state.schema.options, MERGE_ON_READ: "true"})
-        planner = ScanPlanner(replace(self.state, schema=schema), conjuncts_of(predicate), _threads())
+        planner = ScanPlanner(replace(self.state, schema=schema), conjuncts_of(predicate), _threads(), sought=sought)
         return planner.plan(self.state.snapshot).splits
 
     def reader(self, columns: pa.Schema, predicate: Predicate = ALWAYS_TRUE, *, tasks: int = 1) -> SplitReader:
@@ -151,6 +159,11 @@ class RowTransform(Protocol):
     @property
     def predicate(self) -> Predicate:
         """Holds for every row that may change."""
+        ...
+
+    @property
+    def sought(self) -> tuple[IndexCondition, ...]:
+        """Conditions that every such row satisfies, too, and with which the table's indexes help."""
         ...
 
     def decide(self, batch: pa.RecordBatch) -> Decided:

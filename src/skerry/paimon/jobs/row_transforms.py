@@ -55,7 +55,7 @@ def _transform_records(job: RowJob, transform: RowTransform) -> RowChangeSummary
 def transform_positions(job: RowJob, transform: RowTransform) -> RowChangeSummary:
     """Decide about the rows of an append table, and commit the decisions; see `transform_rows`."""
     schema, predicate = job.state.arrow_schema, transform.predicate
-    splits = job.splits(predicate)
+    splits = job.splits(predicate, transform.sought)
     ids = (ROW_ID_FIELD,) if job.layout.options.row_tracking else ()
     reader = job.reader(pa.schema([*schema, *ids, *POSITION_FIELDS]), predicate, tasks=len(splits))
     work = functools.partial(decide_positions, reader, transform)

@@ -45,6 +45,7 @@ from skerry.table.work.read_ahead import WorkPool
 
 if TYPE_CHECKING:
     from skerry.paimon.planning.table_indexes import IndexLookup
+    from skerry.table.indexes.conditions import IndexCondition
 
 __all__ = ["EntryPruner", "ReadEntries"]
 
@@ -90,6 +91,7 @@ class EntryPruner:
         steps: The steps so far.
         elsewhere: Partitions that are read from another branch instead.
         level: Only files of this level are read; all if None.
+        sought: Conditions that matching rows satisfy, too, and with which the table's indexes help.
     """
 
     state: PaimonState
@@ -99,6 +101,7 @@ class EntryPruner:
     steps: list[ScanStep] = field(default_factory=list)
     elsewhere: frozenset[bytes] = frozenset()
     level: int | None = None
+    sought: tuple[IndexCondition, ...] = ()
 
     @property
     def location(self) -> str:
@@ -268,11 +271,11 @@ class EntryPruner:
 
     def _lookup(self) -> IndexLookup | None:
         """The table's indexes, if there are any."""
-        if not (self.conjuncts and self.state.is_indexed):
+        if not ((self.conjuncts or self.sought) and self.state.is_indexed):
             return None
         from skerry.paimon.planning.table_indexes import IndexLookup
 
-        return IndexLookup(self.state, self.conjuncts, self.pool)
+        return IndexLookup(self.state, self.conjuncts, self.pool, self.sought)
 
     def _look_keys_up(self, lookup: IndexLookup, files: ReadEntries) -> ReadEntries:
         """Files without those whose indexes have none of the keys."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
@@ -35,6 +35,9 @@ from skerry.table.files.scan_task import ScanStep
 from skerry.table.predicate import Predicate, evaluate
 from skerry.table.work.read_ahead import WorkPool, read_ahead
 
+if TYPE_CHECKING:
+    from skerry.table.indexes.conditions import IndexCondition
+
 __all__ = ["ScanPlanner"]
 
 _AHEAD_BYTES: Final = 4 << 20
@@ -52,6 +55,7 @@ class ScanPlanner:
         elsewhere: Partitions (rows with arity) that are read from another branch instead.
         list_partitions: Whether a plan lists the partitions.
         level: Only files of this level are read; all if None.
+        sought: Conditions that matching rows satisfy, too, and with which the table's indexes help.
     """
 
     state: PaimonState
@@ -60,6 +64,7 @@ class ScanPlanner:
     elsewhere: frozenset[bytes] = frozenset()
     list_partitions: bool = False
     level: int | None = None
+    sought: tuple[IndexCondition, ...] = ()
 
     def plan(self, snapshot: Snapshot | None) -> PaimonPlan:
         """Find the files that can hold matching rows of a snapshot.
@@ -81,7 +86,9 @@ class ScanPlanner:
         ]
         with WorkPool(self.threads, "plan", is_local=is_local(self.state.location)) as pool:
             found, step = self._read(lists, snapshot, pool)
-            pruner = EntryPruner(self.state, self.conjuncts, snapshot, pool, [step], self.elsewhere, self.level)
+            pruner = EntryPruner(
+                self.state, self.conjuncts, snapshot, pool, [step], self.elsewhere, self.level, self.sought
+            )
             return pruner.plan(found, list_partitions=self.list_partitions)
 
     def plan_delta(self, snapshot: Snapshot) -> PaimonPlan:

@@ -63,18 +63,20 @@ class IndexLookup:
         state: The table, with the schema of the scan.
         conjuncts: Predicates that matching rows satisfy one and all.
         pool: Threads that ask.
+        sought: Further conditions that matching rows satisfy.
     """
 
     state: PaimonState
     conjuncts: tuple[Predicate, ...]
     pool: WorkPool
+    sought: tuple[IndexCondition, ...] = ()
 
     @cached_property
     def conditions(self) -> tuple[IndexCondition, ...]:
         """The conditions with which indexes help."""
         of_partitions = {field.id for field in self.state.schema.partition_fields}
         found = index_conditions(self.conjuncts, wanted_indexes(self.state.arrow_schema, self.state.properties))
-        return tuple(each for each in found if each.wanted.field_id not in of_partitions)
+        return tuple(each for each in (*found, *self.sought) if each.wanted.field_id not in of_partitions)
 
     @cached_property
     def on_keys(self) -> tuple[IndexCondition, ...]:

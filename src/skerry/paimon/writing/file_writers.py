@@ -5,7 +5,7 @@ Spec: docs/formats/paimon.md § 8.1.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,8 +18,9 @@ from skerry.paimon.writing.avro_layout import avro_schema, stored_rows
 from skerry.paimon.writing.orc_layout import ORC_TIMES, orc_schema
 from skerry.paimon.writing.parquet_layout import PaimonParquetOutput
 from skerry.storage import Storage
-from skerry.table.files.file_output import AvroOutput, FileOutput, ShardOutput
+from skerry.table.files.file_output import SINGLE_ROW_PAGES, AvroOutput, FileOutput, ShardOutput
 from skerry.table.files.orc_output import OrcOutput
+from skerry.table.indexes.definitions import INDEX_PREFIX
 from skerry.table.rows.schema import nearest
 
 __all__ = ["FileEncoding", "open_output"]
@@ -58,6 +59,7 @@ class FileEncoding:
         codec: The name of the codec in the format's writer.
         codec_level: Its level; None for the codec's default.
         has_differences: Whether Parquet files may store numbers as differences, which version 1 does not have.
+        single_rows: Whether single rows are read, by an index of the table.
     """
 
     file_format: FileFormat = FileFormat.PARQUET
@@ -65,6 +67,7 @@ class FileEncoding:
     codec: str = "zstd"
     codec_level: int | None = 1
     has_differences: bool = True
+    single_rows: bool = False
 
     @classmethod
     def from_options(cls, options: CoreOptions, *, changelog: bool = False) -> FileEncoding:
@@ -84,7 +87,8 @@ class FileEncoding:
             )
         level = options.file_compression_zstd_level if codec == "zstd" else None
         version = options.options.get("parquet.writer.version", "v2").strip().lower()
-        return cls(file_format, compression, codec, level, version not in _FIRST_VERSION)
+        is_indexed = not changelog and any(name.startswith(INDEX_PREFIX) for name in options.options)
+        return cls(file_format, compression, codec, level, version not in _FIRST_VERSION, is_indexed)
 
     def suffix(self, *, with_compression: bool) -> str:
         """The suffix of the names of such files."""
@@ -119,7 +123,9 @@ _MERGED_PAGES: Final[dict[str, Any]] = {"data_page_size": 128 << 10, "dictionary
 def _parquet(
     encoding: FileEncoding, storage: Storage, location: str, schema: pa.Schema, first: pa.Table | None
 ) -> FileOutput:
-    pages = _MERGED_PAGES if SEQUENCE_NUMBER in schema.names else {}
+    pages: Mapping[str, Any] = _MERGED_PAGES if SEQUENCE_NUMBER in schema.names else {}
+    if encoding.single_rows:
+        pages = SINGLE_ROW_PAGES
     return PaimonParquetOutput(
         storage,
         location,

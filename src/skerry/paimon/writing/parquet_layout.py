@@ -91,8 +91,7 @@ class PaimonParquetOutput(ParquetOutput):
             compression_level={} if level is None else dict.fromkeys(compressed, level),
             store_decimal_as_integer=True,
             use_deprecated_int96_timestamps=nanoseconds,
-            write_page_index=SEQUENCE_NUMBER in schema.names,  # keys are looked up in these files
-            **options,
+            **{"write_page_index": SEQUENCE_NUMBER in schema.names, **options},  # keys are looked up in these files
         )
 
     def write(self, rows: pa.Table) -> None:
