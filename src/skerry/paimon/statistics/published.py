@@ -9,6 +9,8 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import replace
 
+from skerry.paimon.manifests.live_files import live_entries
+from skerry.paimon.manifests.manifest import FileKind
 from skerry.paimon.metadata.snapshot import CommitKind, Snapshot
 from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.operations.change import TableChange
@@ -54,7 +56,7 @@ def stage_statistics(base: PaimonState, snapshot: Snapshot, change: TableChange,
     name = f"{uuid.uuid4()}.stats"
     snapshot = replace(snapshot, properties={**(snapshot.properties or {}), FILE_PROPERTY: name})
     write_published(base, snapshot, name, sketches, after, files)
-    return _with_counts(base, snapshot, sketches, after, wanted, files)
+    return _with_counts(base, snapshot, sketches, after, wanted, _record_bytes(base, change), files)
 
 
 def _carried_keys(base: PaimonState, change: TableChange, after: TableSample) -> set[int]:
@@ -72,12 +74,20 @@ def _carried_keys(base: PaimonState, change: TableChange, after: TableSample) ->
     return fields & set(published.sketches) if published is not None else set()
 
 
+def _record_bytes(base: PaimonState, change: TableChange) -> float:
+    """The mean size of a record in the files that a commit adds, else in those that it is about."""
+    added = [entry.file for entry in change.entries if entry.kind is FileKind.ADD]
+    files = added or [entry.file for entry in change.entries or live_entries(base)]
+    return sum(file.file_size for file in files) / max(sum(file.row_count for file in files), 1)
+
+
 def _with_counts(
     base: PaimonState,
     snapshot: Snapshot,
     sketches: Mapping[int, ThetaSketch],
     sample: TableSample,
     columns: list[Leaf],
+    record_bytes: float,
     files: OwnedFiles,
 ) -> Snapshot:
     """Add a statistics file in Paimon's format to the snapshot, for engines that do not know sketches."""
@@ -95,11 +105,11 @@ def _with_counts(
     if not counts:
         return snapshot
     rows = sum(group.row_count for group in sample.groups.groups)
-    is_exact = all(group.exact for group in sample.groups.groups)
     statistics = StatisticsFile(
         snapshot_id=snapshot.id,
         schema_id=snapshot.schema_id,
-        merged_record_count=rows if is_exact else None,
+        merged_record_count=rows,  # an upper bound, as the counts are, until the table is compacted or analyzed
+        merged_record_size=round(rows * record_bytes),  # Java's table of statistics fails without it
         col_stats=counts,
     )
     name = f"stat-{uuid.uuid4()}-0"

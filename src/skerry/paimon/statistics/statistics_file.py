@@ -33,23 +33,28 @@ class StatisticsFile:
     Args:
         snapshot_id: The snapshot that it describes.
         schema_id: Its schema.
-        merged_record_count: Rows, after merging; None if unknown.
+        merged_record_count: Rows, after merging.
+        merged_record_size: Their bytes in data files, about.
         col_stats: Statistics by the name of the column.
     """
 
     snapshot_id: int
     schema_id: int
-    merged_record_count: int | None = None
+    merged_record_count: int
+    merged_record_size: int
     col_stats: Mapping[str, ColStats] = field(default_factory=dict)
 
 
 def encode_statistics(statistics: StatisticsFile) -> bytes:
-    """Encode a statistics file; unknown values are omitted."""
-    found: dict[str, Any] = {"snapshotId": statistics.snapshot_id, "schemaId": statistics.schema_id}
-    if statistics.merged_record_count is not None:
-        found["mergedRecordCount"] = statistics.merged_record_count
-    found["colStats"] = {
-        name: {"colId": column.col_id, "distinctCount": column.distinct_count}
-        for name, column in statistics.col_stats.items()
+    """Encode a statistics file."""
+    found: dict[str, Any] = {
+        "snapshotId": statistics.snapshot_id,
+        "schemaId": statistics.schema_id,
+        "mergedRecordCount": statistics.merged_record_count,
+        "mergedRecordSize": statistics.merged_record_size,
+        "colStats": {
+            name: {"colId": column.col_id, "distinctCount": column.distinct_count}
+            for name, column in statistics.col_stats.items()
+        },
     }
     return json.dumps(found, indent=2, ensure_ascii=False).encode()

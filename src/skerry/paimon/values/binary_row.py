@@ -120,6 +120,8 @@ def encode_rows(types: Sequence[PaimonType], columns: Sequence[pa.Array]) -> Bin
     count = len(columns[0]) if columns else 1
     slots = [_slots(type_, column, True) for type_, column in zip(types, columns, strict=True)]
     nulls, fixed = null_bytes(len(slots)), null_bytes(len(slots)) + 8 * len(slots)
+    if all(slot.tail is None for slot in slots):
+        return _fixed_rows(count, nulls, slots)
     sizes = np.full(count, fixed, np.int64)
     for slot in slots:
         if slot.tail is not None:
@@ -130,6 +132,19 @@ def encode_rows(types: Sequence[PaimonType], columns: Sequence[pa.Array]) -> Bin
     for number, slot in enumerate(slots):
         _mark_nulls(data, starts, slot.is_null, number + _HEADER_BITS)
         put_words(data, starts + nulls + 8 * number, _words(slot, data, starts, cursor), 8)
+    return BinaryRows(data, offsets, len(slots))
+
+
+def _fixed_rows(count: int, nulls: int, slots: Sequence[_Slots]) -> BinaryRows:
+    """Rows of nothing but slots."""
+    size = nulls + 8 * len(slots)
+    words = np.zeros((count, size // 8), np.uint64)
+    data = words.view(np.uint8).reshape(-1)
+    offsets = size * np.arange(count + 1)
+    for number, slot in enumerate(slots):
+        words[:, nulls // 8 + number] = slot.words
+        if slot.is_null.any():
+            _mark_nulls(data, offsets[:-1], slot.is_null, number + _HEADER_BITS)
     return BinaryRows(data, offsets, len(slots))
 
 

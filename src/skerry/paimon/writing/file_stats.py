@@ -139,11 +139,11 @@ class ColumnStats:
         """The null count; None if it is not kept."""
         return self._nulls if self.is_kept else None
 
-    def bounds(self) -> tuple[pa.Array, pa.Array]:
-        """The least and greatest value, each as an array of one value, null if unknown."""
+    def bounds(self) -> pa.Array:
+        """The least and the greatest value, null if unknown."""
         assert self._type is not None
         if not self._least or self._has_nan:
-            return pa.nulls(1, self._type), pa.nulls(1, self._type)
+            return pa.nulls(2, self._type)
         least = pc.min_max(pa.array(self._least, self._type))["min"]
         greatest = pc.min_max(pa.array(self._greatest, self._type))["max"]
         if pa.types.is_string(self._type) and self._mode.kind is StatsKind.TRUNCATE:
@@ -152,7 +152,7 @@ class ColumnStats:
         elif pa.types.is_floating(self._type):  # Java orders -0.0 before 0.0, Arrow does not
             least = -0.0 if least.as_py() == 0 else least
             greatest = 0.0 if greatest.as_py() == 0 else greatest
-        return pa.array([least], self._type), pa.array([greatest], self._type)
+        return pa.array([least, greatest], self._type)
 
 
 def encode_stats(columns: Sequence[ColumnStats], *, dense: bool) -> tuple[SimpleStats, tuple[str, ...] | None]:
@@ -166,11 +166,6 @@ def encode_stats(columns: Sequence[ColumnStats], *, dense: bool) -> tuple[Simple
         The statistics, and the columns that they describe, None for all.
     """
     kept = [column for column in columns if column.is_kept] if dense else list(columns)
-    bounds = [column.bounds() for column in kept]
-    types = [column.field.type for column in kept]
-    stats = SimpleStats(
-        encode_rows(types, [least for least, _ in bounds]).to_list()[0],
-        encode_rows(types, [greatest for _, greatest in bounds]).to_list()[0],
-        tuple(column.null_count for column in kept),
-    )
+    rows = encode_rows([column.field.type for column in kept], [column.bounds() for column in kept]).to_list()
+    stats = SimpleStats(rows[0], rows[-1], tuple(column.null_count for column in kept))
     return stats, None if len(kept) == len(columns) else tuple(column.field.name for column in kept)
