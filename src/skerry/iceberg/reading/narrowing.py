@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Final, TypeAlias
@@ -14,9 +15,12 @@ from skerry.table.files.data_file import DataFile
 from skerry.table.files.scan_task import FileScanTask, ScanPlan, ScanStep
 from skerry.table.work.read_ahead import WorkPool
 
-__all__ = ["FindRows", "narrow", "narrowed_tasks"]
+__all__ = ["FindRows", "few_tasks", "narrow", "narrowed_tasks"]
 
 _STEP: Final = "files by index"
+_FEW_FILES: Final = 64
+_FEW_ROWS: Final = 100
+"""So many rows are read in less time than it takes to begin with threads."""
 _Rows: TypeAlias = npt.NDArray[np.int64]
 FindRows: TypeAlias = Callable[[DataFile], _Rows | None]
 """The rows of a file that indexes leave: int64[n], ascending; None if none helps."""
@@ -46,6 +50,33 @@ def narrow(plan: ScanPlan[PlannedFiles], find: FindRows, threads: int, *, local:
     reasons = (("no row by the indexes", dropped),) if dropped else ()
     step = ScanStep(_STEP, len(tasks), len(narrowed), tasks.row_count, count, reasons)
     return replace(plan, tasks=narrowed, steps=(*plan.steps, step))
+
+
+def few_tasks(
+    tasks: Iterable[FileScanTask], find: FindRows
+) -> tuple[list[FileScanTask], Iterator[FileScanTask] | None]:
+    """Ask the indexes of whole files in the calling thread, for as long as they leave few rows.
+
+    Args:
+        tasks: The files.
+        find: What finds the rows of a file.
+
+    Returns:
+        The files of which rows are left, and those that were not asked any more: None if indexes leave few rows of all.
+    """
+    found: list[FileScanTask] = []
+    count = 0
+    remaining = iter(tasks)
+    for place, task in enumerate(remaining):
+        rows = None if task.matches_all or place == _FEW_FILES else find(task.data_file)
+        if rows is None:
+            return found, itertools.chain([task], remaining)
+        count += len(rows)
+        if len(rows):
+            found.append(replace(task, rows=rows))
+        if count > _FEW_ROWS:
+            return found, remaining
+    return found, None
 
 
 def narrowed_tasks(

@@ -251,8 +251,9 @@ class Scan(TableScan):
         if tasks is None:
             return (task for part in self._narrowed_parts() for task in part)
         find = self._asking()
-        if find is None:
-            return tasks
+        return tasks if find is None else self._narrowed_tasks(tasks, find)
+
+    def _narrowed_tasks(self, tasks: Iterable[FileScanTask], find: FindRows) -> Iterator[FileScanTask]:
         from skerry.iceberg.reading.narrowing import narrowed_tasks
 
         return narrowed_tasks(tasks, find, self._threads, local=is_local(self._state.metadata.location))
@@ -357,8 +358,25 @@ class Scan(TableScan):
         """
         tasks = self._tasks()
         begun = itertools.chain(list(itertools.islice(tasks, 1)), tasks)  # what cannot be planned fails here
-        batches = self._reader(self._stored_columns, self._values).batches(begun, limit=self._limit)
+        return self._stream(self._reader(self._stored_columns, self._values).batches(begun, limit=self._limit))
+
+    def _stream(self, batches: Iterator[pa.RecordBatch]) -> pa.RecordBatchReader:
         return pa.RecordBatchReader.from_batches(self._schema, batches)
+
+    def to_arrow(self) -> pa.Table:
+        """Read the rows into a PyArrow table; the few that indexes leave without threads."""
+        tasks = None if self._limit is not None else self._known_tasks() if conjuncts_of(self._predicate) else None
+        find = None if tasks is None else self._asking()
+        if tasks is None or find is None or not is_local(self._state.metadata.location):
+            return super().to_arrow()
+        from skerry.iceberg.reading.narrowing import few_tasks
+
+        few, others = few_tasks(tasks, find)
+        reader = self._reader(self._stored_columns, self._values)
+        if others is not None:
+            found = self._narrowed_tasks(others, find)
+            return self._stream(reader.batches(itertools.chain(few, found))).read_all()
+        return pa.Table.from_batches(reader.batches_here(few), self._schema)
 
     def count(self) -> int:
         """Count the rows; files are opened only if metadata does not determine their count."""

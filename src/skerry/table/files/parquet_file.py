@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -194,6 +194,8 @@ class ParquetFile:
     dictionaries: tuple[str, ...]
     parts: tuple[Part, ...]
     footer: tuple[bytes, int] = field(repr=False)
+    remembered: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """What readers of it keep for their next reading; little."""
     _chunks: dict[tuple[int, int], PagedChunk] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property

@@ -24,6 +24,7 @@ from skerry.parquet import (
     read_page_places,
     take_rows,
 )
+from skerry.table.files.evolution import plan_conversion, top_level
 from skerry.table.files.parquet_file import ParquetFile
 from skerry.table.files.stored_file import Part, StoredFile, TakesRows, reading
 from skerry.table.predicate import Column, FieldMetrics
@@ -84,15 +85,22 @@ def row_access(stored: StoredFile, location: str, columns: object, cache: Shared
     return _PartRows(stored, ("part", location, columns), cache)
 
 
-def listed_rows(stored: StoredFile) -> Callable[[Part, _Rows], pa.RecordBatch] | None:
+def listed_rows(stored: StoredFile, columns: pa.Schema | None = None) -> Callable[[Part, _Rows], pa.RecordBatch] | None:
     """What reads rows of a part of an open file, as `RowAccess.take` does, and keeps none; None for whole parts only.
 
     Args:
         stored: The file.
+        columns: What the rows of a Parquet file are converted to, if it has all of these columns.
     """
-    if isinstance(stored, TakesRows) and stored.columns:
-        return stored.take
-    return _ListedRows(stored).take if isinstance(stored, ParquetFile) and stored.paged_columns else None
+    if not isinstance(stored, ParquetFile):
+        return stored.take if isinstance(stored, TakesRows) and stored.columns else None
+    if not stored.paged_columns:
+        return None
+    known = stored.remembered.get(_ListedRows)
+    if known is None or known.columns is not columns:
+        known = stored.remembered[_ListedRows] = _ListedRows(stored, columns)
+    take: Callable[[Part, _Rows], pa.RecordBatch] = known.take
+    return take
 
 
 # Parts --------------------------------------------------------------------------------------------------------------
@@ -197,23 +205,31 @@ class _PagedRows:
 class _ListedRows:
     """Reads rows of a Parquet file, each once: of the pages with them only these rows are decoded."""
 
-    def __init__(self, stored: ParquetFile) -> None:
+    def __init__(self, stored: ParquetFile, columns: pa.Schema | None) -> None:
         assert stored.paged_columns
+        self.columns = columns
         self._stored = stored
-        self._columns = stored.paged_columns
-        self._schema = pa.schema([column for _, column in self._columns])
+        self._positions = [position for position, _ in stored.paged_columns]
+        self._schema = pa.schema([column for _, column in stored.paged_columns])
+
+    @cached_property
+    def _convert(self) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
+        wanted = self.columns
+        if wanted is None or not top_level(wanted).keys() <= top_level(self._schema).keys():
+            return lambda batch: batch
+        return plan_conversion(self._schema, wanted)
 
     def take(self, part: Part, rows: _Rows) -> pa.RecordBatch:
         """The rows of a part; `rows` are positions in the file, ascending."""
         stored = self._stored
         with reading(stored.location, "parquet"):
-            chunks = stored.paged_chunks(part.index, [position for position, _ in self._columns])
+            chunks = stored.paged_chunks(part.index, self._positions)
             found = take_rows(stored.storage, stored.location, chunks, rows - part.first_row)
-        arrays = [
-            values if values.type == column.type else values.cast(column.type)
-            for values, (_, column) in zip(found, self._columns, strict=True)
-        ]
-        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+            arrays = [
+                values if values.type == column.type else values.cast(column.type)
+                for values, column in zip(found, self._schema, strict=True)
+            ]
+            return self._convert(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
 
 
 class _ColumnPages:
