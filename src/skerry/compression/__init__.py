@@ -18,7 +18,13 @@ from skerry.compression.lz4 import (
     decompress_lz4_block,
     decompress_lz4_frame,
 )
-from skerry.compression.zstd import compress_zstd, decompress_zstd, decompress_zstd_into, decompress_zstd_of_size
+from skerry.compression.zstd import (
+    compress_zstd,
+    decompress_zstd,
+    decompress_zstd_frames,
+    decompress_zstd_into,
+    decompress_zstd_of_size,
+)
 
 __all__ = [
     "compress_lz4_block",
@@ -29,6 +35,7 @@ __all__ = [
     "decompress_lz4_block",
     "decompress_lz4_frame",
     "decompress_zstd",
+    "decompress_zstd_frames",
     "decompress_zstd_into",
     "decompress_zstd_of_size",
 ]

@@ -6,16 +6,24 @@ Spec: RFC 8878, section 3.1.1 (Zstandard frames).
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import zstandard
 
 from skerry.errors import FormatError
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
     from typing_extensions import Buffer
 
-__all__ = ["compress_zstd", "decompress_zstd", "decompress_zstd_into", "decompress_zstd_of_size"]
+__all__ = [
+    "compress_zstd",
+    "decompress_zstd",
+    "decompress_zstd_frames",
+    "decompress_zstd_into",
+    "decompress_zstd_of_size",
+]
 
 MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _BLOCK_HEADER_BYTES: Final = 3
@@ -156,6 +164,38 @@ def decompress_zstd_of_size(data: Buffer, size: int) -> bytes:
     if len(content) != size:
         raise FormatError(f"Zstandard frame holds {len(content)} bytes, expected {size}")
     return content
+
+
+def decompress_zstd_frames(
+    data: Buffer, starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64]
+) -> bytes:
+    """Decompress frames that lie anywhere in some bytes, in one step that lets other threads run.
+
+    Args:
+        data: Contiguous bytes.
+        starts: int64[n], n > 0: where each frame begins.
+        lengths: int64[n]: how long it is.
+        sizes: int64[n]: the bytes that it holds, at least 1: so much memory is taken.
+
+    Returns:
+        The contents, one after another.
+
+    Raises:
+        FormatError: A frame is beyond `data`, is not valid, or does not hold as many bytes.
+
+    Spec: RFC 8878, section 3.1.1 (Zstandard frames).
+    """
+    segments = np.stack([starts, lengths], axis=1).astype(np.uint64)
+    view = memoryview(data)
+    try:
+        frames = zstandard.BufferWithSegments(view, segments.tobytes())
+        found = _codecs.decompressor.multi_decompress_to_buffer(
+            frames, decompressed_sizes=sizes.astype(np.uint64).tobytes()
+        )
+    except (zstandard.ZstdError, ValueError) as error:
+        raise FormatError(f"Zstandard frames cannot be decoded into {int(sizes.sum())} bytes: {error}") from error
+    contents: list[Any] = [found[place] for place in range(len(found))]
+    return b"".join(contents)
 
 
 def _measure_frame(view: memoryview) -> tuple[int | None, int]:

@@ -14,7 +14,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from skerry.compression import decompress_lz4_block, decompress_zstd_into, decompress_zstd_of_size
+from skerry.compression import (
+    decompress_lz4_block,
+    decompress_zstd_frames,
+    decompress_zstd_into,
+    decompress_zstd_of_size,
+)
 from skerry.errors import FormatError, UnsupportedError
 from skerry.parquet.metadata import Codec
 
@@ -24,6 +29,8 @@ if TYPE_CHECKING:
 __all__ = ["SUPPORTED_CODECS", "PageBuffer", "check_expansion", "decompress_into", "decompress_pages"]
 
 _SMALLEST_BUFFER_BYTES: Final = 1 << 20
+_MANY: Final = 8
+"""From so many pages on it pays to let the codec take them in one step."""
 
 
 class PageBuffer:
@@ -112,13 +119,21 @@ def decompress_into(codec: int, data: memoryview, output: npt.NDArray[np.uint8])
         raise FormatError(f"compressed page holds {found} bytes, its header says {size}")
 
 
-def decompress_pages(codecs: Sequence[int], pages: Sequence[memoryview], sizes: Sequence[int]) -> npt.NDArray[np.uint8]:
+def decompress_pages(
+    codecs: Sequence[int],
+    data: memoryview,
+    starts: npt.NDArray[np.int64],
+    lengths: npt.NDArray[np.int64],
+    sizes: npt.NDArray[np.int64],
+) -> npt.NDArray[np.uint8]:
     """Decompress blocks, one after another.
 
     Args:
-        codecs: A codec of `SUPPORTED_CODECS` for each.
-        pages: The blocks; at least one.
-        sizes: What must come out of each, in bytes.
+        codecs: A codec of `SUPPORTED_CODECS` for each of n > 0 blocks.
+        data: Bytes that hold them.
+        starts: int64[n], where each begins.
+        lengths: int64[n], how long it is.
+        sizes: int64[n], what must come out of each, in bytes.
 
     Returns:
         uint8[n]
@@ -126,7 +141,14 @@ def decompress_pages(codecs: Sequence[int], pages: Sequence[memoryview], sizes: 
     Raises:
         FormatError: A block is damaged or of another size.
     """
-    contents = [_content(codec, data, size) for codec, data, size in zip(codecs, pages, sizes, strict=True)]
+    if len(codecs) >= _MANY and set(codecs) == {Codec.ZSTD} and sizes.min() > 0:
+        expansions = sizes > lengths * _MAX_EXPANSION[Codec.ZSTD]
+        if expansions.any():
+            first = int(expansions.argmax())
+            check_expansion(Codec.ZSTD, int(lengths[first]), int(sizes[first]))
+        return np.frombuffer(decompress_zstd_frames(data, starts, lengths, sizes), np.uint8)
+    blocks = zip(codecs, starts.tolist(), lengths.tolist(), sizes.tolist(), strict=True)
+    contents = [_content(codec, data[start : start + length], size) for codec, start, length, size in blocks]
     return np.frombuffer(contents[0] if len(contents) == 1 else b"".join(contents), np.uint8)
 
 

@@ -24,21 +24,22 @@ _LEAST_LOCATION_BYTES: Final = 7
 _MAX_INT32: Final = (1 << 31) - 1
 
 
-@kernel("int64(uint8[::1], int64[::1], out int64[:, ::1])")
-def read_headers(data: Any, edges: Any, found: Any) -> int:
+@kernel("int64(uint8[::1], int64[::1], int64[::1], out int64[:, ::1])")
+def read_headers(data: Any, starts: Any, sizes: Any, found: Any) -> int:
     """Decode headers of DATA_PAGE whose fields are in ascending order, as writers have them.
 
     Args:
         data: Pages, each with its header.
-        edges: Where each begins, and where the last ends.
+        starts: Where each begins.
+        sizes: How long they are, all within `data`.
         found: A row of `HEADER_FIELDS` numbers per page.
 
     Returns:
         Whether all headers are so.
     """
-    for page in range(len(edges) - 1):
-        start, end = edges[page], edges[page + 1]
-        at = start
+    for page in range(len(starts)):
+        start = starts[page]
+        at, end = start, start + sizes[page]
         # page type, uncompressed size, compressed size
         for place in range(3):
             if at >= end or data[at] != 0x15:

@@ -40,8 +40,8 @@ _AT_ONCE_BYTES: Final = 32 << 20
 """How many bytes of pages are read together, unless they are those of one row."""
 _PART_BYTES: Final = 1 << 20
 """How many of them are held decompressed, about: a single page may be larger."""
-_SHORT_HEADER_BYTES: Final = 256
-"""Headers are seldom longer."""
+_DENSE: Final = 2
+"""All pages of a span are read if at least one byte in so many is wanted."""
 _PLAIN, _CODES, _OLD_CODES = (
     int(encoding) for encoding in (Encoding.PLAIN, Encoding.RLE_DICTIONARY, Encoding.PLAIN_DICTIONARY)
 )
@@ -66,28 +66,23 @@ def take_rows(
         UnsupportedError: PyArrow does not decode columns of this type page by page.
     """
     works = [_Work.of(chunk, rows) for chunk in chunks]
-    offsets = [offset for work in works for offset in work.offsets]
-    sizes = [size for work in works for size in work.sizes]
-    if len(rows) > 1 and sum(sizes) > _AT_ONCE_BYTES:
+    total = sum(int(work.sizes.sum()) for work in works)
+    if len(rows) > 1 and total > _AT_ONCE_BYTES:
         middle = len(rows) // 2
         halves = [take_rows(storage, location, chunks, part) for part in (rows[:middle], rows[middle:])]
         return [pa.concat_arrays(list(parts)) for parts in zip(*halves, strict=True)]
     missing = {place: each for place, chunk in enumerate(chunks) if (each := chunk.missing_dictionary) is not None}
-    offsets += [start for start, _ in missing.values()]
-    sizes += [size for _, size in missing.values()]
-    views = storage.read_ranges(location, offsets, sizes)
+    ranges = [each for work in works for each in work.ranges] + [*missing.values()]
+    views = storage.read_ranges(location, [start for start, _ in ranges], [size for _, size in ranges])
     dictionaries = dict(zip(missing, views[len(views) - len(missing) :], strict=True))
-    try:
-        usual = _usual(works, views[: len(views) - len(missing)], storage, location, dictionaries)
-        found = _values([each for each in usual if each is not None])
-    except SkerryError as error:
-        if error.location is None:
-            error.location, error.offset = location, offsets[0]
-        raise
-    return [
-        work.by_arrow(storage, location) if pages is None else next(found)
-        for work, pages in zip(works, usual, strict=True)
-    ]
+    read = _Reading(storage, location, dictionaries)
+    if total <= _PART_BYTES:  # few pages: the number of steps is what costs
+        return read.arrays(works, views, 0)
+    found, stop = [], 0
+    for place, work in enumerate(works):
+        first, stop = stop, stop + len(work.ranges)
+        found += read.arrays([work], views[first:stop], place)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,37 +94,43 @@ class _Work:
         rows: int64[n], positions in the row group.
         pages: int64[m], the pages.
         edges: int64[m + 1], where the rows of each page begin among `rows`.
+        sizes: int64[m], the bytes of the pages in the file.
+        ranges: Offsets and sizes of what is to be read.
+        starts: int64[m], where the pages begin in that.
     """
 
     paged: PagedChunk
     rows: _Numbers
     pages: _Numbers
     edges: _Numbers
+    sizes: _Numbers
+    ranges: list[tuple[int, int]]
+    starts: _Numbers
 
     @classmethod
     def of(cls, paged: PagedChunk, rows: _Numbers) -> _Work:
-        page_of = paged.places.first_rows.searchsorted(rows, "right") - 1
+        places = paged.places
+        page_of = places.first_rows.searchsorted(rows, "right") - 1
         if len(rows) == 1:
-            return cls(paged, rows, page_of, _ONE_ROW)
+            sizes = places.sizes[page_of]
+            ranges = [(int(places.offsets[page_of[0]]), int(sizes[0]))]
+            return cls(paged, rows, page_of, _ONE_ROW, sizes, ranges, _ONE_ROW[:1])
         changes = np.flatnonzero(page_of[1:] != page_of[:-1]) + 1
         edges = np.concatenate([[0], changes, [len(rows)]])
-        return cls(paged, rows, page_of[edges[:-1]], edges)
+        pages = page_of[edges[:-1]]
+        offsets, sizes = places.offsets[pages], places.sizes[pages]
+        ends = sizes.cumsum()
+        span = int(offsets[-1] + sizes[-1] - offsets[0])
+        if _DENSE * ends[-1] >= span:  # pages between them cost less than each for itself
+            return cls(paged, rows, pages, edges, sizes, [(int(offsets[0]), span)], offsets - offsets[0])
+        ranges = [*zip(offsets.tolist(), sizes.tolist(), strict=True)]
+        return cls(paged, rows, pages, edges, sizes, ranges, ends - sizes)
 
     @property
     def firsts(self) -> _Numbers:
         """The first row of each page."""
         firsts: _Numbers = self.paged.places.first_rows[self.pages]
         return firsts
-
-    @property
-    def offsets(self) -> list[int]:
-        offsets: list[int] = self.paged.places.offsets[self.pages].tolist()
-        return offsets
-
-    @property
-    def sizes(self) -> list[int]:
-        sizes: list[int] = self.paged.places.sizes[self.pages].tolist()
-        return sizes
 
     def by_arrow(self, storage: Storage, location: str) -> pa.Array:
         """The values by PyArrow."""
@@ -152,96 +153,119 @@ class _Pages:
 
     Args:
         work: The rows.
-        bodies: The pages without their headers.
-        sizes: int64[m], what their headers say of their decompressed sizes.
+        starts: int64[m], where they begin in what was read, without their headers.
+        headers: int64[m, HEADER_FIELDS], their headers.
         dictionary: Its entries; none if no page refers to them.
         uses_dictionary: bool[m], which pages do.
     """
 
     work: _Work
-    bodies: list[memoryview]
-    sizes: _Numbers
+    starts: _Numbers
+    headers: _Numbers
     dictionary: Dictionary
     uses_dictionary: npt.NDArray[np.bool_]
 
 
-def _usual(
-    works: Sequence[_Work],
-    views: Sequence[memoryview],
-    storage: Storage,
-    location: str,
-    dictionaries: dict[int, memoryview],
-) -> list[_Pages | None]:
-    """The pages of each column; None for those that are left to PyArrow."""
-    headers = _headers(views)
-    if headers is None:  # each column by itself: others may be as usual
-        if len(works) == 1:
-            return [None]
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """Decodes what was read of some columns.
+
+    Args:
+        storage: Access to the file.
+        location: The file.
+        dictionaries: Pages of dictionaries that were read, by the place of their column.
+    """
+
+    storage: Storage
+    location: str
+    dictionaries: dict[int, memoryview]
+
+    def arrays(self, works: Sequence[_Work], views: Sequence[memoryview], first: int) -> list[pa.Array]:
+        """The values of columns.
+
+        Args:
+            works: The columns.
+            views: Their ranges.
+            first: The place of the first among all columns.
+        """
+        data = views[0] if len(views) == 1 else memoryview(b"".join(views))
+        bases = [0, *itertools.accumulate(sum(size for _, size in work.ranges) for work in works)]
+        starts = [work.starts + base if base else work.starts for work, base in zip(works, bases, strict=False)]
+        try:
+            usual = self._usual(works, data, starts, first)
+            found = _values([each for each in usual if each is not None], data)
+        except SkerryError as error:
+            if error.location is None:
+                error.location, error.offset = self.location, works[0].ranges[0][0]
+            raise
+        return [
+            work.by_arrow(self.storage, self.location) if pages is None else next(found)
+            for work, pages in zip(works, usual, strict=True)
+        ]
+
+    def _usual(
+        self, works: Sequence[_Work], data: memoryview, places: Sequence[_Numbers], ordinal: int
+    ) -> list[_Pages | None]:
+        """The pages of each column; None for those that are left to PyArrow."""
+        starts, sizes = _joined(places), _joined([work.sizes for work in works])
+        headers = np.empty((len(starts), HEADER_FIELDS), np.int64)
+        if not read_headers(np.frombuffer(data, np.uint8), starts, sizes, headers):
+            if len(works) == 1:
+                return [None]
+            each = zip(works, places, strict=True)  # others may be as usual
+            return [self._usual([work], data, [place], ordinal + n)[0] for n, (work, place) in enumerate(each)]
+        encodings = headers[:, 4]
+        is_coded = (encodings == _CODES) | (encodings == _OLD_CODES)
+        is_usual = is_coded | (encodings == _PLAIN)
+        _check_headers(works, headers, sizes, is_usual)
+        starts += headers[:, 0]
+        _check_checksums(data, starts, headers)
         found: list[_Pages | None] = []
-        for place, work in enumerate(works):
-            first = sum(len(each.pages) for each in works[:place])
-            known = {0: dictionaries[place]} if place in dictionaries else {}
-            found += _usual([work], views[first : first + len(work.pages)], storage, location, known)
+        stop, all_usual = 0, is_usual.all()
+        for place, work in enumerate(works, ordinal):
+            first, stop = stop, stop + len(work.pages)
+            if not work.paged.is_plain or not (all_usual or is_usual[first:stop].all()):
+                found.append(None)
+                continue
+            coded, dictionary = is_coded[first:stop], NO_DICTIONARY
+            if coded.any():
+                dictionary = work.paged.dictionary(self.storage, self.location, self.dictionaries.get(place))
+            found.append(_Pages(work, starts[first:stop], headers[first:stop], dictionary, coded))
         return found
-    encodings = headers[:, 4]
-    is_coded = (encodings == _CODES) | (encodings == _OLD_CODES)
-    is_usual = is_coded | (encodings == _PLAIN)
-    _check_headers(works, headers, is_usual)
-    bodies = [
-        view[start : start + size]
-        for view, start, size in zip(views, headers[:, 0].tolist(), headers[:, 1].tolist(), strict=True)
-    ]
-    _check_checksums(bodies, headers[:, CHECKSUM].tolist())
-    found, stop, all_usual = [], 0, is_usual.all()
-    for place, work in enumerate(works):
-        first, stop = stop, stop + len(work.pages)
-        if not work.paged.is_plain or not (all_usual or is_usual[first:stop].all()):
-            found.append(None)
-            continue
-        coded, dictionary = is_coded[first:stop], NO_DICTIONARY
-        if coded.any():
-            dictionary = work.paged.dictionary(storage, location, dictionaries.get(place))
-        found.append(_Pages(work, bodies[first:stop], headers[first:stop, 2], dictionary, coded))
-    return found
 
 
-def _check_headers(works: Sequence[_Work], headers: _Numbers, is_usual: npt.NDArray[np.bool_]) -> None:
+def _check_headers(works: Sequence[_Work], headers: _Numbers, sizes: _Numbers, is_usual: npt.NDArray[np.bool_]) -> None:
     """Compare the headers of pages with the page index."""
-    ends = np.concatenate([work.paged.places.first_rows[work.pages + 1] for work in works])
-    starts = np.concatenate([work.firsts for work in works])
-    if ((headers[:, 3] != ends - starts) & is_usual).any():
+    ends = _joined([work.paged.places.first_rows[work.pages + 1] for work in works])
+    firsts = _joined([work.firsts for work in works])
+    if ((headers[:, 3] != ends - firsts) & is_usual).any():
         raise FormatError("a page holds another number of values than the page index says", rule=PAGE_RULE)
-    sizes = np.concatenate([work.paged.places.sizes[work.pages] for work in works])
     if ((headers[:, 0] + headers[:, 1] > sizes) & is_usual).any():
         raise FormatError("a page is longer than the page index says", rule=PAGE_RULE)
 
 
-def _headers(views: Sequence[memoryview]) -> _Numbers | None:
-    """int64[pages, HEADER_FIELDS] The headers of pages; None if they are not as usual."""
-    headers = np.empty((len(views), HEADER_FIELDS), np.int64)
-    for limit in (_SHORT_HEADER_BYTES, None):
-        parts = [view[:limit] for view in views]
-        edges = np.array([0, *itertools.accumulate(map(len, parts))])
-        if read_headers(np.frombuffer(b"".join(parts), np.uint8), edges, headers):
-            return headers
-    return None
-
-
-def _check_checksums(bodies: list[memoryview], checksums: list[int]) -> None:
-    for body, expected in zip(bodies, checksums, strict=True):
-        if expected != NO_CHECKSUM and zlib.crc32(body) != expected & 0xFFFFFFFF:
+def _check_checksums(data: memoryview, starts: _Numbers, headers: _Numbers) -> None:
+    checksums = headers[:, CHECKSUM]
+    for page in np.flatnonzero(checksums != NO_CHECKSUM).tolist():
+        body = data[starts[page] : starts[page] + headers[page, 1]]
+        if zlib.crc32(body) != int(checksums[page]) & 0xFFFFFFFF:
             raise FormatError("a page has another checksum", rule="Parquet spec, parquet.thrift, `PageHeader`")
+
+
+def _joined(parts: Sequence[_Numbers]) -> _Numbers:
+    """A copy of arrays, one after another."""
+    return parts[0].copy() if len(parts) == 1 else np.concatenate(parts)
 
 
 # Values -------------------------------------------------------------------------------------------------------------
 
 
-def _values(columns: Sequence[_Pages]) -> Any:
+def _values(columns: Sequence[_Pages], data: memoryview) -> Any:
     """The values of columns, one after another, as an iterator of arrays."""
     if not columns:
         return iter(())
     count = len(columns[0].work.rows)
-    decode = _Decoding.of(columns)
+    decode = _Decoding.of(columns, data)
     pieces: list[list[pa.Array]] = [[] for _ in columns]
     for start, stop in _parts(decode.sizes):
         first, part = decode.part(start, stop)
@@ -267,8 +291,10 @@ class _Decoding:
     """Pages of columns, one column after another, to be decompressed part by part.
 
     Args:
+        data: What was read.
         codecs: The codec of each page.
-        bodies: The pages without their headers.
+        starts: int64[pages], where they begin in it, without their headers.
+        lengths: int64[pages], how long they are.
         sizes: int64[pages], what their headers say of their decompressed sizes.
         layouts: int64[pages, LAYOUT_FIELDS], how each is to be read.
         dictionary: The entries of all columns.
@@ -277,8 +303,10 @@ class _Decoding:
         names: The column of each page.
     """
 
+    data: memoryview
     codecs: list[int]
-    bodies: list[memoryview]
+    starts: _Numbers
+    lengths: _Numbers
     sizes: _Numbers
     layouts: _Numbers
     dictionary: Dictionary
@@ -287,7 +315,7 @@ class _Decoding:
     names: list[str]
 
     @classmethod
-    def of(cls, columns: Sequence[_Pages]) -> _Decoding:
+    def of(cls, columns: Sequence[_Pages], data: memoryview) -> _Decoding:
         codecs: list[int] = []
         names: list[str] = []
         layouts, rows, edges = [], [], []
@@ -305,21 +333,25 @@ class _Decoding:
             rows.append(work.rows - (firsts if count == 1 else firsts.repeat(work.edges[1:] - work.edges[:-1])))
             edges.append(work.edges[:-1] + place * len(work.rows))
         edges.append(np.array([len(columns) * len(columns[0].work.rows)]))
+        headers = _joined([pages.headers for pages in columns])
         return cls(
+            data,
             codecs,
-            [body for pages in columns for body in pages.bodies],
-            np.concatenate([pages.sizes for pages in columns]),
-            np.concatenate(layouts),
+            _joined([pages.starts for pages in columns]),
+            headers[:, 1],
+            headers[:, 2],
+            _joined(layouts),
             dictionaries.joined,
-            np.concatenate(rows),
-            np.concatenate(edges),
+            _joined(rows),
+            _joined(edges),
             names,
         )
 
     def part(self, start: int, stop: int) -> tuple[int, _Part]:
         """The wanted values of pages, and the place of the first of them."""
         sizes = self.sizes[start:stop]
-        data = decompress_pages(self.codecs[start:stop], self.bodies[start:stop], sizes.tolist())
+        codecs, starts, lengths = self.codecs[start:stop], self.starts[start:stop], self.lengths[start:stop]
+        data = decompress_pages(codecs, self.data, starts, lengths, sizes)
         edges = np.array([0, *itertools.accumulate(sizes.tolist())])
         first, last = int(self.edges[start]), int(self.edges[stop])
         starts, lengths = np.empty(last - first, np.int64), np.empty(last - first, np.int64)
