@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from skerry import amudai
 from skerry.amudai.writing import external_parquet
 from skerry.errors import NotFoundError, SchemaError, UnsupportedError
 from skerry.iceberg import indexing
+from skerry.parquet import page_rows
 from skerry.storage import file_key
 from skerry.table.indexes import building, collecting, finding, publishing, registry
 from skerry.table.indexes.definitions import IndexKind
@@ -135,6 +137,28 @@ def test_rows_are_read_page_by_page(tmp_path):
     assert scan.to_arrow().to_pylist() == [{"_pos": 77_777, "line": traces[77_777][::-1]}]
     read = table.storage.metrics.counts() - before
     assert read.bytes_read < file.file_size_bytes / 4
+
+
+def test_a_look_up_decodes_a_page_of_each_column_in_the_calling_thread(tmp_path, monkeypatch):
+    schema = pa.schema([("trace", pa.string()), ("line", pa.string()), ("day", pa.int32())])
+    table = skerry.connect(tmp_path).create_table("a.b", schema, properties={"skerry.index.trace": "hash"})
+    for first in (0, 20_000):
+        traces = [f"{7919 * number % 100_003:05}" for number in range(first, first + 20_000)]
+        table.append(pa.table({"trace": traces, "line": [trace * 8 for trace in traces], "day": [3] * 20_000}))
+    for trace in ("00003", *(f"{7919 * number % 100_003:05}" for number in range(0, 40_000, 997))):
+        table.scan(where=f"trace = '{trace}'").to_arrow()  # now hash indexes are in memory, and page indexes known
+    pages: list[int] = []
+    decompress = page_rows.decompress_pages
+    monkeypatch.setattr(page_rows, "decompress_pages", lambda *of: (pages.append(len(of[0])), decompress(*of))[1])
+    monkeypatch.setattr(threading.Thread, "start", lambda _: pytest.fail("a thread for one row"))
+    before = table.storage.metrics.counts()
+    wanted = f"{7919 * 30_001 % 100_003:05}"
+    found = table.scan(where=f"trace = '{wanted}'").to_arrow()
+    assert found.to_pylist() == [{"trace": wanted, "line": wanted * 8, "day": 3}]
+    read = table.storage.metrics.counts() - before
+    assert pages == [3]
+    assert read.requests <= 3
+    assert read.bytes_read < 3 * 20_000
 
 
 def test_row_ids_of_single_rows(tmp_path):

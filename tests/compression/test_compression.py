@@ -27,6 +27,7 @@ from skerry.compression import (
     decompress_lz4_block,
     decompress_lz4_frame,
     decompress_zstd,
+    decompress_zstd_frames,
     decompress_zstd_into,
     decompress_zstd_of_size,
 )
@@ -290,6 +291,25 @@ ZSTD_UNKNOWN = compress_zstd(b"puffin" * 10, content_size=False)
 ZSTD_TWICE = zstd_of_unknown_size(bytes(1001))
 ZSTD_RAW = zstd_of_unknown_size(b"abc")
 ZSTD_DAMAGED = zstd_with_checksum(bytes(range(250)) * 4)[:-1] + b"\x00"
+
+
+@pytest.mark.parametrize("compress", [compress_zstd, zstd_with_checksum, zstd_of_unknown_size])
+def test_frames_that_lie_anywhere_in_some_bytes(compress):
+    wanted = [content for content in CONTENTS.values() if content]
+    frames = [compress(content) for content in wanted]
+    data, starts = b"", []
+    for frame in reversed(frames):
+        starts.append(len(data) + 3)
+        data += b"gap" + frame
+    places = [np.array(each, np.int64) for each in (starts[::-1], [*map(len, frames)], [*map(len, wanted)])]
+    assert decompress_zstd_frames(data, *places) == b"".join(wanted)
+    for place, change in ((0, 1), (0, len(data)), (1, -1), (1, len(data)), (2, 1), (2, -1)):
+        damaged = [each.copy() for each in places]
+        damaged[place][2] += change
+        with pytest.raises(FormatError, match="cannot be decoded"):
+            decompress_zstd_frames(data, *damaged)
+
+
 BAD_FRAMES = {
     "zstd: nothing": (decompress_zstd, b"", "expected magic 28b52ffd, found no bytes"),
     "zstd: half a magic": (decompress_zstd, ZSTD[:2], "expected magic 28b52ffd, found 28b5"),
