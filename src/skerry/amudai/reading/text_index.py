@@ -5,7 +5,9 @@ Spec: docs/formats/amudai-indexes.md § 2.
 
 from __future__ import annotations
 
+import threading
 from bisect import bisect_left
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -29,6 +31,11 @@ __all__ = ["TermRows", "TextIndexReader"]
 _PAGES_KEPT: Final = 1024
 _RULE: Final = "docs/formats/amudai-indexes.md § 2.4"
 _Rows = npt.NDArray[np.int64]
+_ListKey = tuple[object, int]
+_LISTS_BYTES: Final = 32 << 20
+"""Memory for lists of positions: to decode a block takes longer than all that follows for a rare word."""
+_LIST_BYTES: Final = 1 << 20
+"""Longer ones are not kept: their rows take longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +77,37 @@ class _Page:
     lists: list[list[_List]]
 
 
+class _KnownLists:
+    """The lists of positions that were read last, of all indexes."""
+
+    def __init__(self) -> None:
+        self._lists: OrderedDict[_ListKey, tuple[_Rows, bool]] = OrderedDict()
+        self._bytes = 0
+        self._lock = threading.Lock()
+
+    def find(self, key: _ListKey) -> tuple[_Rows, bool] | None:
+        with self._lock:
+            found = self._lists.get(key)
+            if found is not None:
+                self._lists.move_to_end(key)
+            return found
+
+    def keep(self, key: _ListKey, found: tuple[_Rows, bool]) -> None:
+        rows = found[0]
+        if rows.nbytes > _LIST_BYTES:
+            return
+        rows.flags.writeable = False
+        with self._lock:
+            self._bytes += rows.nbytes - (self._lists[key][0].nbytes if key in self._lists else 0)
+            self._lists[key] = found
+            while self._bytes > _LISTS_BYTES:
+                _, (leaving, _) = self._lists.popitem(last=False)
+                self._bytes -= leaving.nbytes
+
+
+_lists: Final = _KnownLists()
+
+
 class TextIndexReader:
     """A text index, open for reading. Its shards are opened when they are needed.
 
@@ -88,6 +126,7 @@ class TextIndexReader:
         self._row_count = row_count
         self._allowed = tuple(allowed_locations)
         self._page = lru_cache(_PAGES_KEPT)(self._read_page)
+        self._token = object()
 
     @property
     def matches_case(self) -> bool:
@@ -141,6 +180,13 @@ class TextIndexReader:
         return decode_postings(pages, numbers, self._row_count, location=self._terms.shown)
 
     def _rows(self, each: _List) -> tuple[_Rows, bool]:
+        known = _lists.find((self._token, each.start))
+        if known is None:
+            known = self._read_rows(each)
+            _lists.keep((self._token, each.start), known)
+        return known
+
+    def _read_rows(self, each: _List) -> tuple[_Rows, bool]:
         shard = self._positions
         if each.end > shard.record_count:
             raise FormatError(

@@ -19,12 +19,14 @@ from skerry.iceberg.planning.known_files import KnownFiles
 from skerry.iceberg.planning.plan import ScanPlanner
 from skerry.table.files.evolution import NameMapping, TableNames, all_ids, merge_columns, prune
 from skerry.table.rows.metadata_columns import with_metadata_columns
+from skerry.table.rows.schema import field_id
+from skerry.variant import is_variant
 
 if TYPE_CHECKING:
     from skerry.table.indexes.building import WantedIndex
     from skerry.table.indexes.finding import TableIndexes
 
-__all__ = ["KnownTable", "column_defaults", "known_table"]
+__all__ = ["KnownTable", "column_defaults", "known_table", "leaf_ids"]
 
 _NAME_MAPPING_PROPERTY = "schema.name-mapping.default"
 _KEPT_SNAPSHOTS = 4
@@ -122,6 +124,15 @@ def known_table(state: TableState, schema: Schema) -> KnownTable:
     found: KnownTable | None = state.remembered.get(key)
     if found is None:
         found = state.remembered[key] = KnownTable(state, schema)
+    return found
+
+
+def leaf_ids(fields: Iterable[pa.Field]) -> list[int]:
+    """The ids to read for columns: those of a struct's fields, so that the struct itself is not read whole."""
+    found = []
+    for field in fields:
+        is_struct = pa.types.is_struct(field.type) and not is_variant(field.type)
+        found += leaf_ids(field.type) if is_struct else [field_id(field)]
     return found
 
 

@@ -53,7 +53,7 @@ def narrow(plan: ScanPlan[PlannedFiles], find: FindRows, threads: int, *, local:
 
 
 def few_tasks(
-    tasks: Iterable[FileScanTask], find: FindRows
+    tasks: Iterable[FileScanTask], find: Callable[[FileScanTask], _Rows | None]
 ) -> tuple[list[FileScanTask], Iterator[FileScanTask] | None]:
     """Ask the indexes of whole files in the calling thread, for as long as they leave few rows.
 
@@ -68,7 +68,7 @@ def few_tasks(
     count = 0
     remaining = iter(tasks)
     for place, task in enumerate(remaining):
-        rows = None if task.matches_all or place == _FEW_FILES else find(task.data_file)
+        rows = None if place == _FEW_FILES else find(task)
         if rows is None:
             return found, itertools.chain([task], remaining)
         count += len(rows)

@@ -22,7 +22,7 @@ from skerry.iceberg.planning.planned_files import PlannedFiles, plan_schema
 from skerry.iceberg.planning.scan_server import ScanServer
 from skerry.iceberg.planning.server_plan import plan_of_server, plan_request
 from skerry.iceberg.planning.splits import target_split_bytes
-from skerry.iceberg.reading.known_table import column_defaults, known_table
+from skerry.iceberg.reading.known_table import column_defaults, known_table, leaf_ids
 from skerry.iceberg.reading.survey import survey_row_groups
 from skerry.storage import Storage, is_local
 from skerry.table.arguments import Condition
@@ -35,11 +35,9 @@ from skerry.table.history import in_utc
 from skerry.table.indexes.definitions import PIECES_PROPERTY
 from skerry.table.predicate import ALWAYS_FALSE, Predicate, columns_of, conjuncts_of, parse
 from skerry.table.rows.metadata_columns import DELETED, LAST_UPDATED_SEQUENCE_NUMBER
-from skerry.table.rows.schema import field_id
 from skerry.table.selection import check_snapshot, checked_limit, select_columns, select_values
 from skerry.table.table_scan import TableScan
 from skerry.table.work.read_ahead import default_threads
-from skerry.variant import is_variant
 
 if TYPE_CHECKING:
     from skerry.iceberg.reading.narrowing import FindRows
@@ -325,7 +323,7 @@ class Scan(TableScan):
                 location=state.name,
             )
         own = schema.field_ids
-        ids = [number for field in self._stored_columns for number in _leaf_ids(field)]
+        ids = leaf_ids(self._stored_columns)
         ids += [value.column.field_id for value in self._values]
         request = plan_request(
             schema,
@@ -371,7 +369,7 @@ class Scan(TableScan):
             return super().to_arrow()
         from skerry.iceberg.reading.narrowing import few_tasks
 
-        few, others = few_tasks(tasks, find)
+        few, others = few_tasks(tasks, lambda task: None if task.matches_all else find(task.data_file))
         reader = self._reader(self._stored_columns, self._values)
         if others is not None:
             found = self._narrowed_tasks(others, find)
@@ -407,11 +405,10 @@ class Scan(TableScan):
     def _reader(self, schema: pa.Schema, values: tuple[PathValue, ...] = ()) -> RowReader:
         needed = {column.field_id for column in columns_of(self._predicate)}
         needed |= {value.column.field_id for value in values}
-        ids = {number for field in schema for number in _leaf_ids(field)} | needed
         return RowReader(
             storage=self._state.storage if self._server is None else self._planned_by_server[1],
             schema=schema,
-            read_schema=self._known.pruned(ids),
+            read_schema=self._known.pruned(needed.union(leaf_ids(schema))),
             predicate=self._predicate,
             names=self._known.names,
             threads=self._threads,
@@ -473,7 +470,8 @@ def scan(
     check_snapshot(snapshot, ref, as_of)
     if as_of is not None:
         snapshot = _snapshot_at(state, as_of)
-    is_tag = ref is not None and ref in state.metadata.refs and _is_tag(state, ref)
+    ref_of = None if ref is None else state.metadata.refs.get(ref)
+    is_tag = ref_of is not None and ref_of.snapshot_ref_type is SnapshotRefType.TAG
     found = state.snapshot_by_id(snapshot) if snapshot is not None else state.snapshot(ref or MAIN)
     schema = _schema_of(state, found) if found is not None and (snapshot is not None or is_tag) else None
     return Scan(
@@ -489,10 +487,6 @@ def scan(
     )
 
 
-def _is_tag(state: TableState, ref: str) -> bool:
-    return bool(state.metadata.refs[ref].snapshot_ref_type is SnapshotRefType.TAG)
-
-
 def _schema_of(state: TableState, snapshot: Snapshot) -> Schema | None:
     """The schema at the time when a snapshot was written."""
     return next((schema for schema in state.metadata.schemas if schema.schema_id == snapshot.schema_id), None)
@@ -504,10 +498,3 @@ def _snapshot_at(state: TableState, moment: datetime) -> int:
     if not entries:
         raise NotFoundError(f"no snapshot was current at {at.isoformat()}", location=state.name)
     return int(entries[-1].snapshot_id)
-
-
-def _leaf_ids(field: pa.Field) -> Iterable[int]:
-    """The ids to read for a column: those of a struct's fields, so that the struct itself is not read whole."""
-    if pa.types.is_struct(field.type) and not is_variant(field.type):
-        return [number for child in field.type for number in _leaf_ids(child)]
-    return [field_id(field)]

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from skerry.iceberg.metadata.state import TableState
+from skerry.iceberg.reading.narrowing import few_tasks
 from skerry.iceberg.reading.scan import Scan, scan
+from skerry.storage import is_local
 from skerry.table.arguments import SearchOptions
 from skerry.table.files.row_reader import RowReader
 from skerry.table.files.scan_task import FileScanTask
@@ -33,10 +37,16 @@ def search(state: TableState, options: SearchOptions) -> pa.Table:
     looked, tasks = _Search.of(state, options)
     words = looked.words
     wanted = scan(state, options.columns, options.where, snapshot=options.snapshot).schema
+    both = words.read_schema(wanted)
+    if is_local(state.metadata.location):
+        few, others = few_tasks(tasks, looked.rows)
+        if others is None:
+            found = looked.scan.row_reader(both).batches_here(few)
+            return words.table(map(words.matching, found), wanted, options.limit)
+        tasks = itertools.chain(few, others)
     if looked.checks_first:
         return words.table(looked.batches(wanted, tasks), wanted, options.limit)
-    found = looked.batches(words.read_schema(wanted), tasks)
-    return words.table(map(words.matching, found), wanted, options.limit)
+    return words.table(map(words.matching, looked.batches(both, tasks)), wanted, options.limit)
 
 
 def search_count(state: TableState, options: SearchOptions) -> int:
@@ -78,14 +88,18 @@ class _Search:
         is_word = self.words.is_one_word
         return not is_word and _POSITION.name not in self.scan.schema.names
 
+    def rows(self, task: FileScanTask) -> npt.NDArray[np.int64] | None:
+        """The rows of a file that may match: int64[n], ascending; None for all."""
+        return self.indexes.rows(task.data_file, [self.words.condition])
+
     def batches(
-        self, schema: pa.Schema, tasks: Sequence[FileScanTask], *, checked: bool = True
+        self, schema: pa.Schema, tasks: Iterable[FileScanTask], *, checked: bool = True
     ) -> Iterator[pa.RecordBatch]:
         """The rows that may match, file by file; indexes and values of later files are looked at meanwhile.
 
         Args:
             schema: The columns to read.
-            tasks: The files.
+            tasks: The files, whole ones or those whose index was asked.
             checked: Whether values are looked at before, if that `checks_first`.
         """
         narrow = partial(self._narrowed, checked=checked and self.checks_first)
@@ -96,7 +110,7 @@ class _Search:
 
     def _narrowed(self, task: FileScanTask, *, checked: bool) -> FileScanTask:
         """The rows of a file that may match, or do."""
-        rows = self.indexes.rows(task.data_file, [self.words.condition])
+        rows = task.rows if task.rows is not None else self.rows(task)
         task = replace(task, rows=rows)
         if not checked or (rows is not None and not len(rows)):
             return task
