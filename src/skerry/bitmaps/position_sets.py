@@ -21,10 +21,11 @@ def union(parts: Iterable[Rows]) -> Rows:
     Returns:
         int64[m], ascending and distinct.
     """
-    rows = np.concatenate([np.empty(0, np.int64), *parts])
+    found = [*parts]
+    rows = found[0] if len(found) == 1 else np.concatenate([np.empty(0, np.int64), *found])
     if (rows[1:] > rows[:-1]).all():  # one part, or parts of rows that follow each other
         return rows
-    rows.sort()
+    rows = np.sort(rows)
     return rows[np.append(True, rows[1:] != rows[:-1])]
 
 

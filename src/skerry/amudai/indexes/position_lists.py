@@ -14,7 +14,7 @@ import numpy.typing as npt
 from skerry.errors import FormatError
 from skerry.kernels import kernel
 
-__all__ = ["Representation", "decode_positions", "encode_positions"]
+__all__ = ["Representation", "decode_positions", "encode_positions", "positions_among"]
 
 LIST_LIMIT = 64  # positions, and exact ranges, that are kept whatever they are
 MAX_GAP = 3  # rows between ranges that are joined
@@ -123,21 +123,78 @@ def decode_positions(
     Raises:
         FormatError: Positions do not ascend, or are not rows; or the representation is unknown.
     """
+    numbers = _checked(encoded, representation, row_count, location)
+    if representation == POSITIONS:
+        return numbers, True
+    rows = np.empty(int((numbers[1::2] - numbers[::2]).sum()), np.int64)
+    expand_ranges(numbers, rows)
+    return rows, representation == EXACT_RANGES
+
+
+def positions_among(
+    encoded: npt.NDArray[np.uint64],
+    representation: int,
+    row_count: int,
+    rows: npt.NDArray[np.int64],
+    *,
+    location: str,
+) -> npt.NDArray[np.bool_]:
+    """Which of some rows are in a list, or may be, as `decode_positions` tells; without decoding the list.
+
+    Args:
+        encoded: As for `decode_positions`.
+        representation: As for `decode_positions`.
+        row_count: As for `decode_positions`.
+        rows: int64[n], ascending.
+        location: The file, for errors.
+
+    Returns:
+        bool[n]
+
+    Raises:
+        FormatError: As `decode_positions`.
+    """
+    numbers = _checked(encoded, representation, row_count, location)
+    if not len(numbers):
+        return np.zeros(len(rows), np.bool_)
+    if representation == POSITIONS:
+        return np.asarray(numbers[np.minimum(numbers.searchsorted(rows), len(numbers) - 1)] == rows)
+    return np.asarray(numbers.searchsorted(rows, "right") % 2 == 1)  # behind a start, not yet behind its end
+
+
+def _checked(
+    encoded: npt.NDArray[np.uint64], representation: int, row_count: int, location: str
+) -> npt.NDArray[np.int64]:
+    """A slice of the positions column whose numbers are in order."""
     if representation not in (POSITIONS, EXACT_RANGES, APPROXIMATE_RANGES):
         raise FormatError(f"a list of positions has the unknown type {representation}", location=location, rule=_RULE)
-    if representation == POSITIONS:
-        rises = bool((encoded[1:] > encoded[:-1]).all())
-        if not rises or (len(encoded) and int(encoded[-1]) >= row_count):
-            raise _not_rows(location, row_count)
-        return encoded.astype(np.int64), True
-    starts, stops = encoded[::2], encoded[1::2]
-    if len(encoded) % 2 or not bool((stops > starts).all() and (starts[1:] >= stops[:-1]).all()):
+    is_ranges = representation != POSITIONS
+    if is_ranges and len(encoded) % 2:
         raise _not_rows(location, row_count)
-    if len(stops) and int(stops[-1]) > row_count:
+    # ranges may touch
+    if len(encoded) and (not check_order(encoded, int(is_ranges)) or int(encoded[-1]) >= row_count + is_ranges):
         raise _not_rows(location, row_count)
-    lengths = (stops - starts).astype(np.int64)
-    firsts = starts.astype(np.int64) - (np.cumsum(lengths) - lengths)
-    return np.arange(int(lengths.sum())) + np.repeat(firsts, lengths), representation == EXACT_RANGES
+    return encoded.view(np.int64)
+
+
+@kernel("int64(uint64[::1], int64)")
+def check_order(encoded: Any, is_ranges: int) -> int:
+    """Whether numbers ascend; in ranges, an end may be the next start."""
+    for i in range(1, len(encoded)):
+        if encoded[i] < encoded[i - 1] or (encoded[i] == encoded[i - 1] and not (is_ranges and i % 2 == 0)):
+            return 0
+    return 1
+
+
+@kernel("int64(int64[::1], out int64[::1])")
+def expand_ranges(numbers: Any, rows: Any) -> int:
+    """The positions of ranges."""
+    place: Any = np.int64(0)
+    for i in range(0, len(numbers), 2):
+        for row in range(numbers[i], numbers[i + 1]):
+            rows[place] = row
+            place += 1
+    return place
 
 
 def _not_rows(location: str, row_count: int) -> FormatError:

@@ -7,10 +7,10 @@ end of a word stands for any end. OR binds weaker than AND, and AND weaker than 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,7 @@ __all__ = [
     "Not",
     "Or",
     "Query",
+    "TermIndex",
     "Words",
     "candidate_rows",
     "found_spans",
@@ -161,35 +162,56 @@ class _Parser:
 # By an index -----------------------------------------------------------------------------------------------------
 
 
-def candidate_rows(query: Query, tokenizer: Tokenizer, find: Callable[[str, bool], _Rows]) -> _Rows | None:
+class TermIndex(Protocol):
+    """What an index tells of terms, or of all terms that begin with a text (`is_prefix`)."""
+
+    def count(self, term: str, *, is_prefix: bool) -> int:
+        """About how much is to be read for the rows."""
+
+    def rows(self, term: str, *, is_prefix: bool) -> _Rows:
+        """The rows that may have one: int64[n], ascending, distinct."""
+
+    def among(self, rows: _Rows, term: str, *, is_prefix: bool) -> _Rows:
+        """Those of some rows that may."""
+
+
+def candidate_rows(query: Query, tokenizer: Tokenizer, index: TermIndex) -> _Rows | None:
     """The rows that may match, by an index.
 
     Args:
         query: The query.
         tokenizer: The tokenizer of the index.
-        find: Gives the rows that may have a term, or a term that begins with a text: int64[n], ascending, distinct.
+        index: The index.
 
     Returns:
         int64[n], ascending and distinct; None for all rows.
     """
     if isinstance(query, Not):
         return None
-    if isinstance(query, Words):
-        terms = terms_of(query, tokenizer)
-        ends = [False] * (len(terms) - 1) + [query.is_prefix]
-        return _intersection([find(term, is_prefix) for term, is_prefix in zip(terms, ends, strict=True)])
-    parts = [candidate_rows(part, tokenizer, find) for part in query.parts]
-    if isinstance(query, And):
-        return _intersection([part for part in parts if part is not None])
-    known = [part for part in parts if part is not None]
-    return union(known) if len(known) == len(parts) else None
-
-
-def _intersection(parts: list[_Rows]) -> _Rows | None:
+    if isinstance(query, Or):
+        known = [candidate_rows(part, tokenizer, index) for part in query.parts]
+        parts = [part for part in known if part is not None]
+        return union(parts) if len(parts) == len(known) else None
+    single = (query,) if isinstance(query, Words) else query.parts
     found: _Rows | None = None
-    for part in sorted(parts, key=len):
-        found = part if found is None else intersection(found, part)
+    for part in single:
+        if not isinstance(part, Words):
+            rows = candidate_rows(part, tokenizer, index)
+            found = rows if found is None or rows is None else intersection(found, rows)
+    terms = [term for part in single if isinstance(part, Words) for term in _required(part, tokenizer)]
+    # rare terms first: of the others only the rows that are left are looked for
+    for term, is_prefix in sorted(terms, key=lambda each: index.count(each[0], is_prefix=each[1])):
+        if found is None:
+            found = index.rows(term, is_prefix=is_prefix)
+        elif len(found):
+            found = index.among(found, term, is_prefix=is_prefix)
     return found
+
+
+def _required(words: Words, tokenizer: Tokenizer) -> list[tuple[str, bool]]:
+    """The terms that must all be there, and whether they only begin so."""
+    terms = terms_of(words, tokenizer)
+    return [(term, words.is_prefix and place == len(terms) - 1) for place, term in enumerate(terms)]
 
 
 @lru_cache(256)

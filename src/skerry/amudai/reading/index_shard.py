@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skerry.amudai.fields.selection import Selection
 from skerry.amudai.fields.stripe_reader import StripeReader
-from skerry.amudai.reading.scanning import ScanPlan
+from skerry.amudai.reading.scanning import ScanPlan, ThisThread
 from skerry.amudai.reading.shard_metadata import ShardMetadata
 from skerry.amudai.reading.taking import read_positions, split_by_stripe
 from skerry.amudai.shard.references import Reference
@@ -87,6 +88,19 @@ class IndexShard:
         with self._lock:
             self._open([ordinal for ordinal, _ in parts])
             return read_positions([(self._readers[ordinal], rows) for ordinal, rows in parts], self._plan)
+
+    def column(self, start: int, stop: int) -> pa.Array:
+        """The only column of the records from `start` to `stop` - 1, which there are."""
+        with self._lock:
+            if len(self.metadata.stripes) == 1 and stop > start:
+                self._open([0])
+                table = self._plan.start(self._readers[0], Selection.range(start, stop), ThisThread())()
+            else:
+                parts = split_by_stripe(self.metadata, np.arange(start, stop))
+                self._open([ordinal for ordinal, _ in parts])
+                table = read_positions([(self._readers[ordinal], rows) for ordinal, rows in parts], self._plan)
+        column = table.column(0)
+        return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
     @contextmanager
     def only_stripe(self) -> Iterator[StripeReader | None]:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from skerry.amudai.indexes.collations import Collation, fold_bytes
 from skerry.amudai.indexes.descriptors import TextDescription
-from skerry.amudai.indexes.position_lists import Representation, decode_positions
+from skerry.amudai.indexes.position_lists import Representation, decode_positions, positions_among
 from skerry.amudai.indexes.postings import Postings, decode_postings
 from skerry.amudai.indexes.term_pages import PAGE_SCHEMA, POSITION_SCHEMA
 from skerry.amudai.reading.index_shard import IndexShard
@@ -53,6 +53,8 @@ class TermRows:
     @property
     def all(self) -> _Rows:
         """Both, ascending."""
+        if not len(self.exact):
+            return self.possible
         return union([self.exact, self.possible]) if len(self.possible) else self.exact
 
 
@@ -162,7 +164,40 @@ class TextIndexReader:
                 rows, is_exact = self._rows(each)
                 (exact if is_exact else possible).append(rows)
         found = union(exact)
-        return TermRows(found, difference(union(possible), found))
+        return TermRows(found, difference(union(possible), found) if len(found) else union(possible))
+
+    def count(self, term: str, schema_id: int, *, is_prefix: bool = False) -> int:
+        """How many numbers the lists of a term have: about what reading them costs.
+
+        Args:
+            term: As for `find`.
+            schema_id: As for `find`.
+            is_prefix: As for `find`.
+
+        Raises:
+            NotFoundError, FormatError: As `find`.
+        """
+        lists = self._lists(term.encode(errors="replace"), is_prefix=is_prefix)
+        return sum(each.end - each.start for each in lists if each.schema_id == schema_id)
+
+    def among(self, rows: _Rows, term: str, schema_id: int, *, is_prefix: bool = False) -> _Rows:
+        """Those of some rows that `find` finds, too.
+
+        Args:
+            rows: int64[n], ascending, distinct.
+            term: As for `find`.
+            schema_id: As for `find`.
+            is_prefix: As for `find`.
+
+        Raises:
+            NotFoundError, FormatError: As `find`.
+        """
+        found = np.zeros(len(rows), np.bool_)
+        for each in self._lists(term.encode(errors="replace"), is_prefix=is_prefix):
+            if each.schema_id == schema_id:
+                encoded, shown = self._encoded(each), self._positions.shown
+                found |= positions_among(encoded, each.representation, self._row_count, rows, location=shown)
+        return rows[found]
 
     def postings(self) -> Postings:
         """All terms with their rows.
@@ -187,16 +222,21 @@ class TextIndexReader:
         return known
 
     def _read_rows(self, each: _List) -> tuple[_Rows, bool]:
+        encoded, shown = self._encoded(each), self._positions.shown
+        return decode_positions(encoded, each.representation, self._row_count, location=shown)
+
+    def _encoded(self, each: _List) -> npt.NDArray[np.uint64]:
+        """The slice of the positions column that a list is."""
         shard = self._positions
         if each.end > shard.record_count:
             raise FormatError(
                 f"a list of positions ends at {each.end} of {shard.record_count}", location=shard.shown, rule=_RULE
             )
-        column = shard.take(np.arange(each.start, each.end)).column(0)
+        column = shard.column(each.start, each.end)
         if column.null_count:
             raise FormatError("a list of positions has nulls", location=shard.shown, rule=_RULE)
-        encoded = column.combine_chunks().to_numpy().astype(np.uint64, copy=False)
-        return decode_positions(encoded, each.representation, self._row_count, location=shard.shown)
+        encoded: npt.NDArray[np.uint64] = column.to_numpy()
+        return encoded
 
     def _lists(self, term: bytes, *, is_prefix: bool) -> Iterator[_List]:
         folded = fold_bytes(term)

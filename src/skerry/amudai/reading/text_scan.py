@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -18,6 +19,7 @@ from skerry.amudai.reading.scanning import ScanPlan, ThisThread
 from skerry.amudai.reading.shard_indexes import ShardIndexes
 from skerry.amudai.reading.shard_metadata import ShardMetadata
 from skerry.amudai.reading.taking import split_by_stripe
+from skerry.amudai.reading.text_index import TextIndexReader
 from skerry.amudai.shard.schema import BasicType
 from skerry.errors import FormatError, NotFoundError, SchemaError, UnsupportedError
 
@@ -26,6 +28,23 @@ __all__ = ["TextScan"]
 _WINDOW_ROWS: Final = 1 << 17
 """Rows whose values are looked at together."""
 _Rows = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class _Terms:
+    """The terms of a leaf; a `TermIndex`."""
+
+    reader: TextIndexReader
+    schema_id: int
+
+    def count(self, term: str, *, is_prefix: bool) -> int:
+        return self.reader.count(term, self.schema_id, is_prefix=is_prefix)
+
+    def rows(self, term: str, *, is_prefix: bool) -> _Rows:
+        return self.reader.find(term, self.schema_id, is_prefix=is_prefix).all
+
+    def among(self, rows: _Rows, term: str, *, is_prefix: bool) -> _Rows:
+        return self.reader.among(rows, term, self.schema_id, is_prefix=is_prefix)
 
 
 class TextScan:
@@ -61,11 +80,7 @@ class TextScan:
             found = indexes.text_search(node)
             if found is not None and found.tokenizer in set(Tokenizer):
                 self._tokenizer, self._matches_case = Tokenizer(found.tokenizer), found.matches_case
-                self.candidates = candidate_rows(
-                    self._query,
-                    self._tokenizer,
-                    lambda term, is_prefix: found.reader.find(term, node.schema_id, is_prefix=is_prefix).all,
-                )
+                self.candidates = candidate_rows(self._query, self._tokenizer, _Terms(found.reader, node.schema_id))
         except (FormatError, NotFoundError, UnsupportedError):
             self.candidates = None  # a lost or damaged index costs time, and nothing else
 
