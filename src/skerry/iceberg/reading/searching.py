@@ -72,7 +72,7 @@ class _Search:
     words: WordSearch
 
     @classmethod
-    def of(cls, state: TableState, options: SearchOptions) -> tuple[Self, list[FileScanTask]]:
+    def of(cls, state: TableState, options: SearchOptions) -> tuple[Self, Iterable[FileScanTask]]:
         """A search, and the files that it is in, the newest first."""
         searched = scan(state, None, options.where, snapshot=options.snapshot, threads=options.threads)
         words = WordSearch.of(searched.schema, state.properties, options.column, options.query)
