@@ -13,6 +13,7 @@ import duckdb
 import polars as pl
 import pyarrow as pa
 import pyarrow.csv
+import pyarrow.dataset
 import pyarrow.orc
 import pyarrow.parquet as pq
 import pytest
@@ -61,6 +62,7 @@ GIVEN = {
     "tsv": lambda folder: write("tsv", folder),
     "orc": lambda folder: write("orc", folder),
     "folder": lambda folder: write("parquet", folder).parent,
+    "dataset": lambda folder: pyarrow.dataset.dataset(write("parquet", folder)),
 }
 
 
