@@ -23,10 +23,10 @@ import pyarrow.parquet as pq
 
 import skerry
 from figures import figure
-from skerry.iceberg.statistics.sample_pieces import SAMPLE_PROPERTIES
 from skerry.kernels import warm_up
 from skerry.puffin import PuffinReader
 from skerry.table.statistics.column_statistics import ENABLED_ENVIRONMENT
+from skerry.table.statistics.pieces.chain import SAMPLE_PROPERTIES
 from tpch_data import CACHE, lineitem_rows
 
 FOLDER = CACHE / "refresh"

@@ -92,14 +92,14 @@ from skerry.table.statistics.file_groups import SketchedFile, key_of
 from skerry.table.statistics.group_samples import GroupSamples
 from skerry.table.statistics.group_samples_layout import decode_group_samples
 from skerry.table.statistics.group_sketches import decode_group_sketches
-from skerry.table.statistics.row_sample import RowSample
-from skerry.table.statistics.sample_piece import SamplePiece
-from skerry.table.statistics.sample_piece_layout import (
+from skerry.table.statistics.pieces.layout import (
     decode_gone_rows,
     decode_sample_piece,
     encode_gone_rows,
     encode_sample_piece,
 )
+from skerry.table.statistics.pieces.sample_piece import SamplePiece
+from skerry.table.statistics.row_sample import RowSample
 from skerry.table.statistics.sketching import sketch_parquet
 from skerry.table.work.batch_folder import BatchFolder
 from skerry.variant.assembling import assemble

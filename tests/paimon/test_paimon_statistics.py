@@ -12,7 +12,7 @@ import pytest
 from paimon_peers import JavaPaimon, PyPaimon
 
 from skerry.paimon.metadata.snapshot import CommitKind
-from skerry.paimon.statistics.samples import FOLDER, statistics_location
+from skerry.paimon.statistics.samples import FOLDER, statistics_locations
 from skerry.paimon.table import PaimonTable
 from skerry.puffin import PuffinReader
 from skerry.storage import Storage
@@ -52,7 +52,7 @@ def test_appends_stay_fresh(tmp_path: Path) -> None:
     assert counts(table) == {"id": 150, "part": 3, "text": 14}
     found = table.statistics()
     assert (found["id"].min, found["id"].max, found["id"].null_count) == (0, 149, 0)
-    location = statistics_location(table.handle.state, table.handle.state.snapshot)
+    (location,) = statistics_locations(table.handle.state, table.handle.state.snapshot)
     assert location is not None
     reader = PuffinReader(location, storage=Storage())
     sketches = [ThetaSketch.deserialize(blob) for blob in reader.read_blobs(reader.blobs)]

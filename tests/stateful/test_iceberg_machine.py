@@ -21,7 +21,7 @@ from table_model import KEY
 
 import skerry
 from skerry.iceberg.metadata.transforms import VoidTransform
-from skerry.iceberg.statistics import growing
+from skerry.table.statistics.pieces import growing
 
 _HISTORIES = os.environ.get("SKERRY_HISTORIES")
 _MODES = st.sampled_from(["copy-on-write", "merge-on-read"])
@@ -170,6 +170,7 @@ class IcebergMachine(LandingMachine):
         super().__init__()
         self._patch = pytest.MonkeyPatch()
         self._patch.setattr(growing, "_pays", lambda *_: True)
+        self._patch.setattr(growing, "_LEAST_BYTES", 0)
 
     def teardown(self) -> None:
         """Also after a failure."""

@@ -18,12 +18,12 @@ from pyiceberg.catalog.sql import SqlCatalog
 import skerry
 from skerry import puffin
 from skerry.errors import SchemaError
-from skerry.iceberg.statistics import known_samples
 from skerry.iceberg.statistics.earlier import earlier_statistics
-from skerry.iceberg.statistics.sample_pieces import SAMPLE_PROPERTIES
 from skerry.iceberg.statistics.samples import read_sample
 from skerry.storage import Storage
 from skerry.table.statistics.column_statistics import FreshnessState
+from skerry.table.statistics.pieces import known_sample
+from skerry.table.statistics.pieces.chain import SAMPLE_PROPERTIES
 
 FRESH, UPPER_BOUND = FreshnessState.FRESH, FreshnessState.UPPER_BOUND
 SCHEMA = pa.schema([("k", pa.int64()), ("p", pa.int32()), ("s", pa.string())])
@@ -297,7 +297,7 @@ def test_a_lost_sample_costs_time_and_never_truth(catalog, monkeypatch):
     Path(path).write_bytes(data)
     assert read_sample(state, state.snapshot()) is None
     check(table)
-    known_samples._REMEMBERED.clear()  # as another process
+    known_sample._REMEMBERED.clear()  # as another process
     table.append(rows(1000, 1100))  # united with the published sketches
     check(table)
     table.delete("p = 3")

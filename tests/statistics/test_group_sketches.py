@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 import skerry
 from skerry import puffin
 from skerry.errors import FormatError, SchemaError
-from skerry.iceberg.statistics.sample_pieces import SKETCH_PROPERTIES
 from skerry.table.statistics.column_statistics import FreshnessState
 from skerry.table.statistics.file_groups import FileGroup, SketchedFile, key_of
 from skerry.table.statistics.group_sketches import (
@@ -22,6 +21,7 @@ from skerry.table.statistics.group_sketches import (
     encode_group_sketches,
     group_key,
 )
+from skerry.table.statistics.pieces.chain import SKETCH_PROPERTIES
 from skerry.theta import Sample
 
 SCHEMA = pa.schema([("k", pa.int64()), ("p", pa.int32())])

@@ -12,9 +12,11 @@ from pyiceberg.catalog.sql import SqlCatalog
 import skerry
 from skerry import puffin
 from skerry.errors import SchemaError
-from skerry.iceberg.statistics import growing, known_samples, sample_pieces, samples
+from skerry.iceberg.statistics import samples
 from skerry.storage import Storage
 from skerry.table.statistics.file_groups import key_of
+from skerry.table.statistics.pieces import chain as chains
+from skerry.table.statistics.pieces import growing, known_sample
 from skerry.table.statistics.row_sample import ALL_ROWS
 from skerry.theta import Sample
 from skerry.theta.setops import below
@@ -52,7 +54,7 @@ def peer(tmp_path):
 
 def forget():
     """As another process would find it."""
-    known_samples._REMEMBERED.clear()
+    known_sample._REMEMBERED.clear()
 
 
 def newest_file(table):
@@ -64,7 +66,7 @@ def newest_file(table):
 def chain(table):
     """The number of earlier files that the newest continues."""
     file = newest_file(table)
-    found = sample_pieces.chain_of(puffin.PuffinReader(file.statistics_path, storage=table.handle.state.storage))
+    found = chains.chain_of(puffin.PuffinReader(file.statistics_path, storage=table.handle.state.storage))
     return len(found)
 
 
@@ -214,12 +216,12 @@ def test_a_deleted_half_is_written_whole(table):
 def test_pieces_that_version_0_2_0_wrote_are_read():
     folder = Path(__file__).parent / "data" / "pieces-of-0.2.0"
     files = [puffin.PuffinReader(path) for path in sorted(folder.iterdir())]
-    by_snapshot = {int(file.properties["skerry.samples.snapshot-id"]): file for file in files}
+    by_snapshot = {file.properties["skerry.samples.snapshot-id"]: file for file in files}
     newest = max(
         by_snapshot, key=lambda number: len(by_snapshot[number].properties.get("skerry.added-samples.chain", ""))
     )
-    assert len(sample_pieces.chain_of(by_snapshot[newest])) == 2
-    found = sample_pieces.pieces_of(by_snapshot.get, newest).groups(128)
+    assert len(chains.chain_of(by_snapshot[newest])) == 2
+    found = chains.pieces_of(by_snapshot.get, newest).groups(128)
     values = pa.table(
         {"k": np.arange(310), "p": np.arange(310) % 7, "s": [f"s{number % 100}" for number in range(310)]}
     )
@@ -227,7 +229,7 @@ def test_pieces_that_version_0_2_0_wrote_are_read():
         sample = Sample().update(values[name].combine_chunks())
         assert np.array_equal(found.columns[number].union().hashes, sample.hashes)
     assert sorted(found.rows.values["1"].to_pylist()) == list(range(310))
-    assert sample_pieces.rows_of(by_snapshot.get, newest)[0].values.num_rows == 310
+    assert chains.rows_of(by_snapshot.get, newest)[0].values.num_rows == 310
 
 
 def test_other_engines_find_an_honest_older_entry(table, tmp_path):

@@ -12,16 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skerry.errors import FormatError, UnsupportedError
-from skerry.table.statistics import column_sample, row_sample, sample_piece
+from skerry.table.statistics import column_sample, row_sample
 from skerry.table.statistics.file_groups import SketchedFile, ThinnedGroup, key_of
-from skerry.table.statistics.row_sample import RowSample
-from skerry.table.statistics.sample_piece import SamplePiece
-from skerry.table.statistics.sample_piece_layout import (
+from skerry.table.statistics.pieces import sample_piece
+from skerry.table.statistics.pieces.layout import (
     decode_gone_rows,
     decode_sample_piece,
     encode_gone_rows,
     encode_sample_piece,
 )
+from skerry.table.statistics.pieces.sample_piece import SamplePiece
+from skerry.table.statistics.row_sample import RowSample
 from skerry.table.statistics.table_sample import SampleChange, TableSample
 from skerry.theta import Sample
 from torture import examples

@@ -44,13 +44,13 @@ from skerry.iceberg.metadata.table_updates import (
 )
 from skerry.iceberg.old_metadata import delete_old_metadata
 from skerry.iceberg.operations import MetadataChange, SnapshotChange
-from skerry.iceberg.statistics.growing import Growth
 from skerry.iceberg.statistics.published import write_statistics
 from skerry.iceberg.statistics.snapshot_sketches import sketches_after
 from skerry.iceberg.statistics.thinning import superseded
 from skerry.storage import is_within, join
 from skerry.table.commit import NotPublishedError
 from skerry.table.owned_files import OwnedFiles, after_publish
+from skerry.table.statistics.pieces.growing import Growth
 from skerry.table.statistics.table_sample import TableSample
 from skerry.theta import ThetaSketch
 
@@ -404,7 +404,7 @@ def _statistics_after(staging: _Staging, snapshot: Snapshot, change: SnapshotCha
     data_bytes = sum(entry.data_file.file_size_bytes for entry in (*change.added, *change.added_deletes))
     sketches, sample = sketches_after(base, change.ref, change.samples, data_bytes)
     registered = _stage_statistics(staging, snapshot, sketches, sample)
-    chain = sample.snapshot_ids if isinstance(sample, Growth) else ()
+    chain = [int(name) for name in sample.names] if isinstance(sample, Growth) else []
     updates: list[TableUpdate] = [*registered]
     for update in registered:
         thinned = superseded(base, snapshot, update.statistics, chain, moves=None if change.staged else change.ref)

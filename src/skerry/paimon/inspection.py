@@ -32,7 +32,7 @@ from skerry.paimon.planning.entry_columns import live_rows
 from skerry.paimon.planning.file_tables import FileTables, is_added, read_all
 from skerry.paimon.reading.row_tables import ROW_TABLES, row_table
 from skerry.paimon.records import described_snapshot
-from skerry.paimon.statistics.samples import statistics_location
+from skerry.paimon.statistics.samples import statistics_locations
 from skerry.paimon.system_tables import (
     OF_ONE_SNAPSHOT,
     SYSTEM_TABLES,
@@ -254,8 +254,7 @@ class PaimonInspect(Inspect):
 
     def _statistics_files(self, snapshot: Snapshot) -> list[str]:
         own = [] if snapshot.statistics is None else [self._state.paths.statistics(snapshot.statistics)]
-        published = statistics_location(self._state, snapshot)
-        return own if published is None else [*own, published]
+        return [*own, *statistics_locations(self._state, snapshot)[:1]]
 
     def _blobs(self, location: str) -> list[tuple[object, ...]]:
         """The rows of a statistics file, from its size on; none if it is gone."""

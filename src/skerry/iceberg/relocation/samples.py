@@ -15,7 +15,13 @@ import xxhash
 
 from skerry.errors import FormatError, NotFoundError, UnsupportedError
 from skerry.iceberg.relocation.names import NewNames
-from skerry.iceberg.statistics.sample_pieces import (
+from skerry.puffin import PuffinReader
+from skerry.puffin.layout import MAGIC, encode_footer
+from skerry.table.statistics.file_groups import FileGroup
+from skerry.table.statistics.group_samples import MAX_GROUPS, GroupSamples
+from skerry.table.statistics.group_samples_layout import encode_group_samples
+from skerry.table.statistics.group_sketches import GroupSketches, encode_group_sketches, group_key
+from skerry.table.statistics.pieces.chain import (
     SAMPLE_PROPERTIES,
     SKETCH_PROPERTIES,
     begin_of_samples,
@@ -23,12 +29,6 @@ from skerry.iceberg.statistics.sample_pieces import (
     read_group_sketches,
     without_samples,
 )
-from skerry.puffin import PuffinReader
-from skerry.puffin.layout import MAGIC, encode_footer
-from skerry.table.statistics.file_groups import FileGroup
-from skerry.table.statistics.group_samples import MAX_GROUPS, GroupSamples
-from skerry.table.statistics.group_samples_layout import encode_group_samples
-from skerry.table.statistics.group_sketches import GroupSketches, encode_group_sketches, group_key
 from skerry.table.statistics.puffin_regions import ROW_PROPERTIES
 from skerry.table.statistics.row_sample import encode_row_sample
 from skerry.table.table_files import FileKind
@@ -73,7 +73,7 @@ def _rewritten(names: NewNames, location: str, snapshot_id: int, old: Mapping[in
     """A statistics file with new samples, and the size of its footer; None if it holds no samples that can be read."""
     try:
         reader = PuffinReader(location, storage=names.storage)
-        found = pieces_of(lambda number: _open(names, old, number), snapshot_id)
+        found = pieces_of(lambda number: _open(names, old, number), str(snapshot_id))
     except (FormatError, NotFoundError, UnsupportedError):
         return None
     if found is None:
@@ -103,9 +103,10 @@ def _rewritten(names: NewNames, location: str, snapshot_id: int, old: Mapping[in
     return data + footer, len(footer)
 
 
-def _open(names: NewNames, old: Mapping[int, str], snapshot_id: int) -> PuffinReader | None:
-    location = old.get(snapshot_id)
-    return None if location is None else PuffinReader(location, storage=names.storage)
+def _open(names: NewNames, old: Mapping[int, str], snapshot_id: str) -> PuffinReader | None:
+    location = old.get(int(snapshot_id)) if snapshot_id.isdecimal() else None
+    reader = None if location is None else PuffinReader(location, storage=names.storage)
+    return reader if reader is not None and reader.properties.get(SAMPLE_PROPERTIES[3]) == snapshot_id else None
 
 
 def _region(properties: dict[str, str], keys: tuple[str, ...], offset: int, data: bytes) -> bytes:

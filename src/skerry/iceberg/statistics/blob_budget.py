@@ -13,17 +13,12 @@ from skerry.iceberg.metadata.snapshot import Snapshot
 from skerry.iceberg.metadata.state import TableState
 from skerry.iceberg.statistics.registered import hashed_type, latest_blobs, ndv_of
 from skerry.table.rows.schema import leaves
-from skerry.table.statistics.group_samples import PUBLISHED_HASHES
+from skerry.table.statistics.group_samples import fits
 from skerry.table.statistics.settings import COMPLETE_PROPERTY
 from skerry.theta import ThetaSketch
 
 __all__ = ["within_budget"]
 
-_BLOB_BYTES: Final = 64
-"""Header of a sketch, and its metadata in the footer."""
-_ALWAYS_BYTES: Final = 8 * (8 * PUBLISHED_HASHES + _BLOB_BYTES)
-"""Sketches of eight columns: 256 KiB of hashes."""
-_SHARE: Final = 0.1
 _MOVED: Final = 0.02
 
 
@@ -38,9 +33,8 @@ def within_budget(
         sketches: The sketches of the new snapshot, by field id.
         data_bytes: Size of the data and delete files that the commit adds.
     """
-    size = sum(8 * len(sketch.hashes) + _BLOB_BYTES for sketch in sketches.values())
     always = base.properties.get(COMPLETE_PROPERTY, "false").strip().lower() == "true"
-    if always or parent is None or size <= max(_ALWAYS_BYTES, int(data_bytes * _SHARE)):
+    if always or parent is None or fits(sketches.values(), data_bytes):
         return sketches
     types = {leaf.field_id: leaf.type for leaf in leaves(base.schema)}
     last = latest_blobs(base, parent)

@@ -1,217 +1,41 @@
-"""The samples that a process has read or written last, as the next commit needs them.
+"""The samples of an Iceberg snapshot, as the next commit continues them: which may be continued, and for how long.
 
-A commit continues the samples of the snapshot before, and a row change asks for them to find out what it removes. A
-process that remembers them reads no statistics for that.
-
-Samples that appends have made are not put together before someone asks: only the hashes that the appends have added
-are joined.
+A piece may continue samples of the present schema that cover all files. The file of the whole sample goes with its
+snapshot, whichever engine expires it: so a whole sample is written again where that could be soon.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import time
+from collections.abc import Sequence
 from typing import Final
 
 from skerry.iceberg.metadata.snapshot import Snapshot
 from skerry.iceberg.metadata.state import TableState
-from skerry.iceberg.statistics.sample_pieces import Link, SamplePieces, pieces_of
 from skerry.puffin import PuffinReader
-from skerry.storage import Storage
-from skerry.table.statistics.file_groups import FileGroup
-from skerry.table.statistics.group_samples import GroupSamples
-from skerry.table.statistics.group_sketches import GroupSketches
-from skerry.table.statistics.sample_piece import SamplePiece
-from skerry.table.statistics.table_sample import TableSample, max_groups
-from skerry.table.work.remembered import Remembered, version_of
-from skerry.theta.layout import CompactSketch
+from skerry.table.statistics.group_sketches import group_sketch_bytes
+from skerry.table.statistics.pieces.chain import SAMPLE_PROPERTIES, Link, pieces_of
+from skerry.table.statistics.pieces.known_sample import KnownSample, remember, remembered
+from skerry.table.statistics.table_sample import max_groups
 
-__all__ = ["Chain", "KnownSample", "known_sample", "open_statistics", "remember"]
+__all__ = ["continued", "known_sample", "open_statistics"]
 
-_FILE_BYTES: Final = 200
-"""What a file takes in memory: two numbers in a dictionary."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Chain:
-    """How the statistics files of some snapshots hold samples together.
-
-    Args:
-        links: The parts, the whole sample first.
-        paths: Their statistics files.
-        whole_groups: The groups of the whole sample.
-        whole_bytes: About what the whole sample takes.
-        pieces: The other parts.
-        thetas: By field id, the thresholds that these say.
-        rows_theta: The threshold of the sampled rows; None if there are none.
-        schema_id: The schema by which the values were hashed.
-        last_column_id: The highest field id of that time.
-    """
-
-    links: tuple[Link, ...]
-    paths: tuple[str, ...]
-    whole_groups: tuple[FileGroup, ...]
-    whole_bytes: int
-    pieces: tuple[SamplePiece, ...]
-    thetas: Mapping[int, int]
-    rows_theta: int | None
-    schema_id: int
-    last_column_id: int
-
-    @classmethod
-    def of(cls, parts: SamplePieces, paths: tuple[str, ...]) -> Chain:
-        """The chain of samples that were read or written, and the statistics files of its parts."""
-        whole = parts.whole
-        rows_theta = None if whole.rows is None else whole.rows.theta
-        thetas = {id_: column.theta for id_, column in whole.columns.items()}
-        numbers = (parts.schema_id, parts.last_column_id)
-        chain = cls(parts.links[:1], paths[:1], whole.groups, whole.size_bytes, (), thetas, rows_theta, *numbers)
-        for link, path, piece in zip(parts.links[1:], paths[1:], parts.pieces, strict=True):
-            chain = chain.continued(link, path, piece)
-        return chain
-
-    @property
-    def groups(self) -> tuple[FileGroup, ...]:
-        """The groups after the last part."""
-        return self.pieces[-1].groups if self.pieces else self.whole_groups
-
-    def continued(self, link: Link, path: str, piece: SamplePiece) -> Chain:
-        """With one more part."""
-        rows = piece.rows
-        return Chain(
-            (*self.links, link),
-            (*self.paths, path),
-            self.whole_groups,
-            self.whole_bytes,
-            (*self.pieces, piece),
-            {
-                id_: min(theta, piece.thetas.get(id_, theta))
-                for id_, theta in self.thetas.items()
-                if id_ not in piece.dropped
-            },
-            None if rows is None or self.rows_theta is None else min(self.rows_theta, rows.added.theta),
-            self.schema_id,
-            self.last_column_id,
-        )
-
-    def cut(self, parts: int) -> Chain:
-        """Only some of the first parts; thresholds stay as low as they are."""
-        return Chain(
-            self.links[:parts],
-            self.paths[:parts],
-            self.whole_groups,
-            self.whole_bytes,
-            self.pieces[: parts - 1],
-            self.thetas,
-            self.rows_theta,
-            self.schema_id,
-            self.last_column_id,
-        )
-
-
-@dataclass(slots=True, eq=False)
-class KnownSample:
-    """The samples of a snapshot, and how its statistics file and earlier ones hold them.
-
-    Args:
-        chain: The parts.
-        base: The samples of the snapshot, or of an earlier one.
-        later: What has changed since that one.
-        missing_files: Live data files that are in no group.
-        own: Sketches of single groups.
-        sketches: By field id, the smallest hashes of all rows, as they would be published; None if not known yet.
-        exact: The columns whose samples describe exactly the live rows; None if not known yet.
-    """
-
-    chain: Chain
-    base: GroupSamples
-    later: SamplePiece | None = None
-    missing_files: int = 0
-    own: GroupSketches = field(default_factory=GroupSketches)
-    sketches: Mapping[int, CompactSketch] | None = None
-    exact: frozenset[int] | None = None
-
-    @classmethod
-    def of(cls, parts: SamplePieces, paths: tuple[str, ...], limit: int) -> KnownSample:
-        """Samples that were read or written, with at most a number of groups."""
-        return cls(Chain.of(parts, paths), parts.groups(limit), None, parts.missing_files, parts.own)
-
-    @property
-    def size_bytes(self) -> int:
-        """About the memory it takes."""
-        files = sum(len(group.files) for group in self.chain.groups)
-        own = sum(sketch.hashes.nbytes for found in self.own.sketches.values() for sketch in found.values())
-        pieces = sum(piece.size_bytes for piece in self.chain.pieces)
-        later = 0 if self.later is None else self.later.size_bytes
-        sketches = sum(sketch.hashes.nbytes for sketch in (self.sketches or {}).values())
-        return self.base.size_bytes + _FILE_BYTES * files + own + pieces + later + sketches
-
-    def groups(self) -> GroupSamples:
-        """The samples, put together."""
-        later = self.later
-        if later is not None:
-            self.base, self.later = later.applied_to(self.base), None
-        return self.base
-
-    def published(self) -> Mapping[int, CompactSketch]:
-        """By field id, the smallest hashes of all rows."""
-        if self.sketches is None:
-            groups = self.groups()
-            self.sketches = {id_: groups.sketch(id_).compact for id_ in groups.columns}
-        return self.sketches
-
-    def exact_columns(self) -> frozenset[int]:
-        """The columns whose samples describe exactly the live rows."""
-        if self.exact is None:
-            self.exact = frozenset(TableSample(self.groups(), self.missing_files).exact_columns)
-        return self.exact
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Kept:
-    """Samples, and the versions of the files that hold them."""
-
-    sample: KnownSample
-    versions: tuple[object, ...]
-
-
-_REMEMBERED: Final[Remembered[str, _Kept]] = Remembered(
-    64, limit_bytes=256 << 20, size_of=lambda kept: kept.sample.size_bytes
-)
-"""The samples that this process used last, by the statistics file of their newest part."""
-
-
-def remember(storage: Storage, sample: KnownSample) -> None:
-    """Keep samples for the next commit, in place of those that they continue.
-
-    Args:
-        storage: Access to their files, which have been written.
-        sample: The samples.
-    """
-    *earlier, path = sample.chain.paths
-    versions = _versions(storage, sample.chain.paths)
-    for each in earlier:
-        _REMEMBERED.forget(each)
-    if versions is not None:
-        _REMEMBERED.keep(path, _Kept(sample, versions))
+_MAX_AGE_PROPERTY: Final = "history.expire.max-snapshot-age-ms"
+_MAX_AGE_MS: Final = 5 * 86_400_000
 
 
 def known_sample(state: TableState, snapshot: Snapshot) -> KnownSample | None:
-    """The samples of a snapshot, remembered or read; None if there are none, or if one of the pieces is lost.
-
-    What is remembered is valid as long as its files are there as they were, and registered for the parts.
-    """
+    """The samples of a snapshot, remembered or read; None if there are none, or if one of the pieces is lost."""
     file = state.statistics_file(snapshot.snapshot_id)
     if file is None:
         return None
-    kept = _REMEMBERED.find(file.statistics_path)
-    if kept is not None:
-        chain = kept.sample.chain
-        if _paths(state, chain.links) == chain.paths and _versions(state.storage, chain.paths) == kept.versions:
-            return kept.sample
-    parts = pieces_of(functools.partial(open_statistics, state), snapshot.snapshot_id)
-    paths = None if parts is None else _paths(state, parts.links)
+    paths_of = functools.partial(_paths, state)
+    found = remembered(state.storage, file.statistics_path, paths_of)
+    if found is not None:
+        return found
+    parts = pieces_of(functools.partial(open_statistics, state), str(snapshot.snapshot_id))
+    paths = None if parts is None else paths_of(parts.links)
     if parts is None or paths is None:
         return None
     sample = KnownSample.of(parts, paths, max_groups(state.properties))
@@ -219,26 +43,42 @@ def known_sample(state: TableState, snapshot: Snapshot) -> KnownSample | None:
     return sample
 
 
-def _versions(storage: Storage, paths: tuple[str, ...]) -> tuple[object, ...] | None:
-    found = tuple(version_of(storage, path) for path in paths)
-    return None if None in found else found
+def continued(base: TableState, parent: Snapshot | None) -> KnownSample | None:
+    """The samples of a snapshot if a piece may continue them; None if they are to be written whole."""
+    known = None if parent is None or group_sketch_bytes(base.properties) else known_sample(base, parent)
+    if known is None or known.missing_files or known.own.sketches:
+        return None
+    chain, metadata = known.chain, base.metadata
+    is_like_now = (chain.schema_id, chain.last_column_id) == (metadata.current_schema_id, metadata.last_column_id)
+    if not is_like_now or not chain.whole_groups or _may_expire_soon(base, int(chain.links[0].name)):
+        return None
+    return known
 
 
-def open_statistics(state: TableState, snapshot_id: int) -> PuffinReader | None:
-    """The statistics file of a snapshot; None if it has none."""
-    file = state.statistics_file(snapshot_id)
+def open_statistics(state: TableState, name: str) -> PuffinReader | None:
+    """The statistics file of a snapshot, by its number; None if it has none, or one of another snapshot."""
+    file = state.statistics_file(int(name)) if name.isdecimal() else None
     if file is None:
         return None
-    return PuffinReader(
+    reader = PuffinReader(
         file.statistics_path,
         storage=state.storage,
         file_size=file.file_size_in_bytes,
         footer_size=file.file_footer_size_in_bytes,
     )
+    return reader if reader.properties.get(SAMPLE_PROPERTIES[3]) == name else None
 
 
-def _paths(state: TableState, links: tuple[Link, ...]) -> tuple[str, ...] | None:
+def _paths(state: TableState, links: Sequence[Link]) -> tuple[str, ...] | None:
     """The statistics files that are registered for the parts of a sample; None if one has none."""
-    files = [state.statistics_file(link.snapshot_id) for link in links]
+    files = [state.statistics_file(int(link.name)) for link in links]
     paths = tuple(file.statistics_path for file in files if file is not None)
     return paths if len(paths) == len(files) else None
+
+
+def _may_expire_soon(base: TableState, snapshot_id: int) -> bool:
+    """Whether half of the time is over after which expiry, of any engine, deletes the file with the whole sample."""
+    snapshot = base.metadata.snapshot_by_id(snapshot_id)
+    text = base.properties.get(_MAX_AGE_PROPERTY, "").strip()
+    age_ms = int(text) if text.isdecimal() else _MAX_AGE_MS
+    return snapshot is None or 2 * (time.time() * 1000 - snapshot.timestamp_ms) > age_ms

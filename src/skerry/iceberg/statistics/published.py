@@ -22,7 +22,8 @@ from skerry.table.rows.values import is_uuid
 from skerry.theta import ThetaSketch
 
 if TYPE_CHECKING:
-    from skerry.iceberg.statistics.growing import Growth
+    from skerry.table.statistics.pieces.growing import Growth
+    from skerry.table.statistics.pieces.known_sample import KnownSample
     from skerry.table.statistics.table_sample import TableSample
 
 __all__ = [
@@ -170,14 +171,12 @@ def write_statistics(
                 properties=properties,
             )
         )
-    remember = None
-    if sample is not None:
-        from skerry.iceberg.statistics.growing import add_sample  # not needed for reading
-
-        remember = add_sample(writer, state, location, snapshot, sample)
+    known = None if sample is None else _add_sample(writer, state, location, snapshot, sample)
     file_size, footer_size = writer.write(location, storage=state.storage)
-    if remember is not None:
-        remember()
+    if known is not None:
+        from skerry.table.statistics.pieces.known_sample import remember  # not needed for reading
+
+        remember(state.storage, known)
     return StatisticsFile(
         snapshot_id=snapshot.snapshot_id,
         statistics_path=location,
@@ -185,3 +184,17 @@ def write_statistics(
         file_footer_size_in_bytes=footer_size,
         blob_metadata=tuple(registered),
     )
+
+
+def _add_sample(
+    writer: PuffinWriter, state: TableState, location: str, snapshot: Snapshot, sample: TableSample | Growth
+) -> KnownSample:
+    """Add samples to a statistics file; what the next commit needs, once it has been written."""
+    from skerry.table.statistics.pieces.chain import SAMPLE_PROPERTIES  # not needed for reading
+    from skerry.table.statistics.pieces.growing import Growth, add_sample
+
+    metadata = state.metadata
+    schema = (metadata.current_schema_id, metadata.last_column_id)
+    values = (snapshot.snapshot_id, *schema, 0 if isinstance(sample, Growth) else sample.missing_files)
+    writer.properties |= dict(zip(SAMPLE_PROPERTIES[3:], map(str, values), strict=True))
+    return add_sample(writer, sample, str(snapshot.snapshot_id), location, state.properties, *schema)

@@ -19,11 +19,11 @@ from skerry.iceberg.metadata.history import ancestors
 from skerry.iceberg.metadata.snapshot import Snapshot
 from skerry.iceberg.metadata.state import TableState
 from skerry.iceberg.statistics.known_samples import known_sample, open_statistics
-from skerry.iceberg.statistics.sample_pieces import rows_of
 from skerry.table.rows.schema import Leaf, leaves
 from skerry.table.rows.values import arrow_storage
 from skerry.table.statistics.file_groups import deletes_key, key_of
 from skerry.table.statistics.group_samples import GroupSamples
+from skerry.table.statistics.pieces.chain import rows_of
 from skerry.table.statistics.row_sample import RowSample
 from skerry.table.statistics.table_sample import TableSample, delete_name
 from skerry.theta import Sample
@@ -63,7 +63,7 @@ def read_sample(state: TableState, snapshot: Snapshot) -> TableSample | None:
 
 def read_rows(state: TableState, snapshot: Snapshot) -> tuple[RowSample | None, int]:
     """The sampled rows of a snapshot, None if there are none, and the number of files that no sample covers."""
-    found = rows_of(functools.partial(open_statistics, state), snapshot.snapshot_id)
+    found = rows_of(functools.partial(open_statistics, state), str(snapshot.snapshot_id))
     if found is not None:
         return found
     sample = published_sample(state, snapshot)

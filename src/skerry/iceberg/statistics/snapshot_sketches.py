@@ -12,12 +12,13 @@ from collections.abc import Mapping, Sequence
 from skerry.iceberg.metadata.snapshot import Snapshot
 from skerry.iceberg.metadata.state import TableState
 from skerry.iceberg.statistics.blob_budget import within_budget
-from skerry.iceberg.statistics.growing import Growth, appended, changed
+from skerry.iceberg.statistics.known_samples import continued
 from skerry.iceberg.statistics.published import extendable_sketches
 from skerry.iceberg.statistics.samples import sample_of
 from skerry.table.statistics.column_statistics import SketchPolicy
 from skerry.table.statistics.file_groups import SketchedFile, key_of
 from skerry.table.statistics.group_sketches import group_sketch_bytes
+from skerry.table.statistics.pieces.growing import Growth, appended, changed
 from skerry.table.statistics.table_sample import SampleChange, TableSample, max_groups
 from skerry.theta import ThetaSketch, union
 
@@ -39,7 +40,8 @@ def sketches_after(
     if change is None or not policy.enabled:
         return {}, None
     snapshot = base.snapshot(ref)
-    grown = appended(base, snapshot, change, data_bytes)
+    known = continued(base, snapshot)
+    grown = None if known is None else appended(known, change, base.properties, data_bytes)
     if grown is not None and grown.sketches is not None:
         wanted = policy.columns(base.schema, created=False, sketched=grown.exact or ())
         sketches = {leaf.field_id: ThetaSketch.from_compact(grown.sketches[leaf.field_id]) for leaf in wanted}
@@ -47,7 +49,7 @@ def sketches_after(
     published, after = _whole(base, snapshot, change, policy)
     if not change.same_rows and after is not None and published.keys() <= after.exact_columns:
         published = within_budget(base, snapshot, published, data_bytes)
-    piece = None if after is None else changed(base, snapshot, after, data_bytes)
+    piece = None if after is None or known is None else changed(known, after, data_bytes)
     return published, piece or after
 
 

@@ -16,9 +16,9 @@ from skerry.errors import FormatError, NotFoundError, UnsupportedError
 from skerry.iceberg.metadata.snapshot import Snapshot
 from skerry.iceberg.metadata.state import TableState
 from skerry.iceberg.metadata.statistics_file import StatisticsFile
-from skerry.iceberg.statistics.sample_pieces import chain_of
 from skerry.puffin import PuffinReader
 from skerry.table.rows.schema import leaves
+from skerry.table.statistics.pieces.chain import chain_of
 from skerry.table.work.remembered import Remembered
 
 __all__ = ["cut_off", "is_continued", "superseded"]
@@ -118,7 +118,7 @@ def _read_chain(base: TableState, file: StatisticsFile) -> frozenset[int]:
         )
     except (FormatError, NotFoundError, UnsupportedError):
         return frozenset()
-    return frozenset(link.snapshot_id for link in links or ())
+    return frozenset(int(link.name) for link in links if link.name.isdecimal())
 
 
 def _blobs(file: StatisticsFile, columns: set[int]) -> Blobs:

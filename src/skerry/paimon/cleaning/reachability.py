@@ -24,7 +24,7 @@ from skerry.paimon.metadata.snapshot import Snapshot
 from skerry.paimon.metadata.snapshots import find_snapshot, snapshot_ids
 from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.metadata.tags import read_tags
-from skerry.paimon.statistics.samples import statistics_location
+from skerry.paimon.statistics.samples import statistics_locations
 from skerry.paimon.writing.layout import WriteLayout
 from skerry.storage import Storage
 from skerry.table.work.tasks import Executor, ThreadExecutor
@@ -245,9 +245,7 @@ def reachable(
         found |= _index_files(state, layout, snapshot)
         if snapshot.statistics is not None:
             found.add(PaimonFile(state.paths.statistics(snapshot.statistics), FileUse.STATISTICS))
-        published = statistics_location(state, snapshot)
-        if published is not None:
-            found.add(PaimonFile(published, FileUse.STATISTICS))
+        found |= {PaimonFile(location, FileUse.STATISTICS) for location in statistics_locations(state, snapshot)}
     for entry in entries:
         found |= _data_files(layout, entry)
     return found

@@ -1,19 +1,21 @@
 """The storage of a Paimon table's samples and published sketches: a Puffin file in a separate folder.
 
 Paimon does not know the folder, so that the orphan removal of other engines does not delete its files. The snapshot's
-properties name the file. Snapshots of other writers have no such properties: then the newest snapshot that has them is
-used, and files that its samples do not know are missing.
+properties name the file, and the earlier ones that its samples continue. Snapshots of other writers have no such
+properties: then the newest snapshot that has them is used, and files that its samples do not know are missing.
+
+Sketches are in the file while they fit into a budget that follows the commit; beyond it, those that samples determine
+are left out, since no other engine reads them.
 
 Spec: docs/formats/samples.md § 1; Paimon spec, Snapshot (properties); Puffin spec, File structure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
-
-import xxhash
 
 from skerry.errors import FormatError, NotFoundError, UnsupportedError
 from skerry.paimon.manifests.live_files import live_entries
@@ -28,31 +30,37 @@ from skerry.puffin import PuffinReader, PuffinWriter
 from skerry.storage import join
 from skerry.table.owned_files import OwnedFiles
 from skerry.table.rows.schema import leaves
+from skerry.table.statistics.column_statistics import SketchPolicy
 from skerry.table.statistics.file_groups import key_of
-from skerry.table.statistics.group_samples_layout import decode_group_samples, encode_group_samples
-from skerry.table.statistics.puffin_regions import add_rows, read_rows
-from skerry.table.statistics.table_sample import TableSample
+from skerry.table.statistics.pieces.chain import Link, pieces_of
+from skerry.table.statistics.pieces.growing import Growth, add_sample
+from skerry.table.statistics.pieces.known_sample import KnownSample, remember, remembered
+from skerry.table.statistics.table_sample import TableSample, max_groups
 from skerry.table.work.remembered import Remembered, version_of
 from skerry.theta import ThetaSketch
 
 __all__ = [
+    "CONTINUED_PROPERTY",
     "FILE_PROPERTY",
     "FOLDER",
     "PublishedStatistics",
+    "continued",
     "delete_key",
     "read_published",
     "sample_of",
-    "statistics_location",
+    "statistics_locations",
     "write_published",
 ]
 
 FOLDER: Final = "skerry-statistics"
 FILE_PROPERTY: Final = "skerry.statistics.file"
 """Snapshot property: the name of the Puffin file in `FOLDER`."""
+CONTINUED_PROPERTY: Final = "skerry.statistics.continues"
+"""Snapshot property: the names of the earlier files that the samples in that file continue, separated by commas."""
 THETA_BLOB: Final = "apache-datasketches-theta-v1"
-_PREFIX: Final = "skerry.samples."
-_NUMBERS: Final = ("offset", "length", "snapshot-id", "schema-id", "missing-files")
-_CHECKSUM: Final = f"{_PREFIX}xxh3"
+_SNAPSHOT: Final = "skerry.samples.snapshot-id"
+_SCHEMA: Final = "skerry.samples.schema-id"
+_MISSING: Final = "skerry.samples.missing-files"
 _LOOKED_BACK: Final = 100
 _FILE_BYTES: Final = 200
 """What a file takes in memory: two numbers in a dictionary."""
@@ -73,10 +81,16 @@ class PublishedStatistics:
     sample: TableSample
 
 
-def statistics_location(state: PaimonState, snapshot: Snapshot) -> str | None:
-    """The Puffin file that a snapshot names; a name outside the folder is ignored."""
-    found = (snapshot.properties or {}).get(FILE_PROPERTY, "")
-    return join(state.location, FOLDER, found) if found and "/" not in found and not found.startswith(".") else None
+def statistics_locations(state: PaimonState, snapshot: Snapshot) -> list[str]:
+    """The Puffin file that a snapshot names, then those that it continues; names outside the folder are ignored."""
+    properties = snapshot.properties or {}
+    names = [properties.get(FILE_PROPERTY, ""), *properties.get(CONTINUED_PROPERTY, "").split(",")]
+    found = [_location(state, name) for name in names] if names[0] else []
+    return [location for location in found if location is not None]
+
+
+def _location(state: PaimonState, name: str) -> str | None:
+    return join(state.location, FOLDER, name) if name and "/" not in name and not name.startswith(".") else None
 
 
 def write_published(
@@ -84,7 +98,7 @@ def write_published(
     snapshot: Snapshot,
     name: str,
     sketches: Mapping[int, ThetaSketch],
-    sample: TableSample,
+    sample: TableSample | Growth,
     files: OwnedFiles,
 ) -> None:
     """Write the statistics file of a snapshot.
@@ -93,8 +107,8 @@ def write_published(
         state: The table, with the schema by which the values were hashed.
         snapshot: The snapshot that it describes.
         name: The file.
-        sketches: Sketches of all rows by field id.
-        sample: The samples below them.
+        sketches: The sketches of all rows that the file is to have, by field id.
+        sample: The samples below them, or what has changed since those before.
         files: Owns the file.
     """
     writer = PuffinWriter()
@@ -107,17 +121,30 @@ def write_published(
             sequence_number=snapshot.id,
             properties={"ndv": str(int(sketch.estimate()))},
         )
-    data = encode_group_samples(sample.groups)
-    offset, length = writer.add_region(data)
-    numbers = (offset, length, snapshot.id, state.schema.id, sample.missing_files)
-    writer.properties |= {f"{_PREFIX}{key}": str(value) for key, value in zip(_NUMBERS, numbers, strict=True)}
-    writer.properties[_CHECKSUM] = xxhash.xxh3_64_hexdigest(data)
-    has_rows = add_rows(writer, sample.groups.rows, state.properties)
+    missing_files = 0 if isinstance(sample, Growth) else sample.missing_files
+    for key, value in ((_SNAPSHOT, snapshot.id), (_SCHEMA, state.schema.id), (_MISSING, missing_files)):
+        writer.properties[key] = str(value)
     location = join(state.location, FOLDER, name)
+    known = add_sample(writer, sample, name, location, state.properties, state.schema.id, 0)
     files.add(location)
     writer.write(location, storage=state.storage)
-    groups = sample.groups if has_rows else replace(sample.groups, rows=None)
-    _keep(state, location, _Content(snapshot.id, state.schema.id, sketches, TableSample(groups, sample.missing_files)))
+    remember(state.storage, known)
+    _keep(state, location, _Content(snapshot.id, sketches))
+
+
+def continued(base: PaimonState) -> KnownSample | None:
+    """The samples of a state's snapshot if a piece may continue them; None if they are to be written whole."""
+    locations = [] if base.snapshot is None else statistics_locations(base, base.snapshot)
+    try:
+        content = _content(base, locations[0]) if locations else None
+    except (FormatError, NotFoundError, UnsupportedError):
+        return None
+    if content is None or base.snapshot is None or content.snapshot_id != base.snapshot.id:
+        return None
+    known = _known_sample(base, locations[0])
+    if known is None or known.missing_files or known.chain.schema_id != base.schema.id or not known.chain.whole_groups:
+        return None
+    return known
 
 
 def read_published(state: PaimonState, snapshot: Snapshot) -> PublishedStatistics | None:
@@ -125,39 +152,65 @@ def read_published(state: PaimonState, snapshot: Snapshot) -> PublishedStatistic
 
     A lost file is not an error: it is created again on request. Columns whose type has changed are left out.
     """
-    location = statistics_location(state, snapshot)
-    if location is None:
+    locations = statistics_locations(state, snapshot)
+    if not locations:
         return None
     try:
-        found = _KNOWN.find((location, version_of(state.storage, location))) or _read(state, location)
-        if found is None or found.snapshot_id != snapshot.id:
+        found = _content(state, locations[0])
+        known = _known_sample(state, locations[0]) if found.snapshot_id == snapshot.id else None
+        if known is None:
             return None
-        if found.schema_id == state.schema.id:
-            return PublishedStatistics(snapshot, found.sketches, found.sample)
-        same = _unchanged_columns(state, found.schema_id)
+        schema_id, groups = known.chain.schema_id, known.groups()
+        same = None if schema_id == state.schema.id else _unchanged_columns(state, schema_id)
     except (FormatError, NotFoundError, UnsupportedError):
         return None
-    groups = found.sample.groups
+    sample = TableSample(groups, known.missing_files)
+    sketches = dict(found.sketches)
+    if known.chain.pieces:
+        published, exact = known.published(), known.exact_columns()
+        wanted = SketchPolicy.from_properties(state.properties).columns(state.arrow_schema, created=True)
+        left_out = {leaf.field_id for leaf in wanted} & exact - sketches.keys()
+        sketches |= {field_id: ThetaSketch.from_compact(published[field_id]) for field_id in left_out}
+    if same is None:
+        return PublishedStatistics(snapshot, sketches, sample)
     groups = groups.with_columns([field_id for field_id in groups.columns if field_id in same])
-    kept = {field_id: sketch for field_id, sketch in found.sketches.items() if field_id in same}
-    return PublishedStatistics(snapshot, kept, TableSample(groups, found.sample.missing_files))
+    kept = {field_id: sketch for field_id, sketch in sketches.items() if field_id in same}
+    return PublishedStatistics(snapshot, kept, TableSample(groups, known.missing_files))
+
+
+def _known_sample(state: PaimonState, location: str) -> KnownSample | None:
+    """The samples in a statistics file and those that it continues, remembered or read; None if one is lost."""
+
+    def paths_of(links: Sequence[Link]) -> tuple[str, ...]:
+        return tuple(join(state.location, FOLDER, link.name) for link in links)
+
+    found = remembered(state.storage, location, paths_of)
+    if found is not None:
+        return found
+    parts = pieces_of(functools.partial(_open_file, state), location.rsplit("/", 1)[-1])
+    if parts is None:
+        return None
+    known = KnownSample.of(parts, paths_of(parts.links), max_groups(state.properties))
+    remember(state.storage, known)
+    return known
+
+
+def _open_file(state: PaimonState, name: str) -> PuffinReader | None:
+    location = _location(state, name)
+    return None if location is None else PuffinReader(location, storage=state.storage)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Content:
-    """What a statistics file says, of the columns of the schema by which the values were hashed."""
+    """What a statistics file has beside samples: its snapshot, and sketches of columns."""
 
     snapshot_id: int
-    schema_id: int
     sketches: Mapping[int, ThetaSketch]
-    sample: TableSample
 
     @property
     def size_bytes(self) -> int:
         """About the memory that it takes."""
-        groups = self.sample.groups
-        files = sum(len(group.files) for group in groups.groups)
-        return groups.size_bytes + _FILE_BYTES * files + sum(sketch.hashes.nbytes for sketch in self.sketches.values())
+        return sum(sketch.hashes.nbytes for sketch in self.sketches.values())
 
 
 _KNOWN: Final[Remembered[tuple[str, object], _Content]] = Remembered(
@@ -171,30 +224,29 @@ def _keep(state: PaimonState, location: str, content: _Content) -> _Content:
     return content if version is None else _KNOWN.keep((location, version), content)
 
 
-def _read(state: PaimonState, location: str) -> _Content | None:
-    """Read a statistics file; None if its footer or its checksum is not right.
+def _content(state: PaimonState, location: str) -> _Content:
+    """The content of a statistics file, remembered or read.
 
     Raises:
         FormatError: It is corrupt.
         NotFoundError: It is missing.
         UnsupportedError: A newer version wrote it.
     """
+    known = _KNOWN.find((location, version_of(state.storage, location)))
+    if known is not None:
+        return known
     reader = PuffinReader(location, storage=state.storage)
-    texts = [reader.properties.get(f"{_PREFIX}{key}", "") for key in _NUMBERS]
-    if not all(text.isdecimal() for text in texts):
-        return None
-    offset, length, snapshot_id, schema_id, missing_files = map(int, texts)
-    data = reader.read_range(offset, length)
-    if xxhash.xxh3_64_hexdigest(data) != reader.properties.get(_CHECKSUM):
-        return None
-    groups = replace(decode_group_samples(data, location=location), rows=read_rows(reader))
-    blobs = [blob for blob in reader.blobs if blob.type == THETA_BLOB and len(blob.fields) == 1]
-    sketches = {
-        blob.fields[0]: ThetaSketch.deserialize(found)
-        for blob, found in zip(blobs, reader.read_blobs(blobs), strict=True)
-        if blob.snapshot_id == snapshot_id
-    }
-    return _keep(state, location, _Content(snapshot_id, schema_id, sketches, TableSample(groups, missing_files)))
+    snapshot_id = reader.properties.get(_SNAPSHOT, "")
+    if not snapshot_id.isdecimal():
+        raise FormatError(f"property {_SNAPSHOT} is {snapshot_id!r}", location=location)
+    blobs = [
+        blob
+        for blob in reader.blobs
+        if blob.type == THETA_BLOB and len(blob.fields) == 1 and blob.snapshot_id == int(snapshot_id)
+    ]
+    read = zip(blobs, reader.read_blobs(blobs), strict=True)
+    sketches = {blob.fields[0]: ThetaSketch.deserialize(found) for blob, found in read}
+    return _keep(state, location, _Content(int(snapshot_id), sketches))
 
 
 def _unchanged_columns(state: PaimonState, schema_id: int) -> set[int]:

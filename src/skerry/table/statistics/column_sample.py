@@ -88,6 +88,13 @@ class ColumnSample:
         members[row] = _pack(bits)
         return ColumnSample(self.theta, self.hashes, members)
 
+    def below(self, theta: int) -> ColumnSample:
+        """Only hashes below a threshold."""
+        if theta >= self.theta:
+            return self
+        hashes = below(self.hashes, theta)
+        return ColumnSample(theta, hashes, _pack(_unpack(self.members, len(hashes))))
+
     def with_rows(self, members: _Bits) -> ColumnSample:
         """The column with other bitmaps over the same hashes, some of which may then be in no group.
 

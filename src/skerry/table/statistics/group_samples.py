@@ -27,10 +27,15 @@ from skerry.theta import ThetaSketch
 from skerry.theta.layout import CompactSketch
 from skerry.theta.setops import smallest, union
 
-__all__ = ["GroupSamples", "groups_with", "rows_of_files"]
+__all__ = ["GroupSamples", "fits", "groups_with", "rows_of_files"]
 
 MAX_GROUPS = 128
 PUBLISHED_HASHES = 4096
+_BLOB_BYTES = 64
+"""Header of a published sketch, and its metadata in the footer."""
+_ALWAYS_BYTES = 8 * (8 * PUBLISHED_HASHES + _BLOB_BYTES)
+"""Sketches of eight columns: 256 KiB of hashes."""
+_SHARE = 0.1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -304,6 +309,12 @@ class GroupSamples:
         column = self.columns[field_id]
         found = column.union() if rows is None else column.union(list(rows))
         return ThetaSketch.from_compact(smallest(found, PUBLISHED_HASHES))
+
+
+def fits(sketches: Iterable[ThetaSketch], data_bytes: int) -> bool:
+    """Whether sketches take no more than a commit of some bytes may write: a tenth, or what eight columns take."""
+    size = sum(8 * len(sketch.hashes) + _BLOB_BYTES for sketch in sketches)
+    return size <= max(_ALWAYS_BYTES, int(data_bytes * _SHARE))
 
 
 def groups_with(groups: Sequence[FileGroup], files: Sequence[SketchedFile], max_groups: int) -> tuple[FileGroup, ...]:

@@ -3,21 +3,20 @@
 Pieces are joined like the digits of a binary counter: a new one takes up those before it that are not larger than twice
 itself. So the chain of n changes of one row has about log2(n) pieces, and each change is written log2(n) times. What
 that writes is bounded by the size of the commit: larger pieces stay apart until there are 32. A whole sample is written
-again once the pieces take half of its size, where the samples have become small, and where its snapshot could expire
-soon.
+again once the pieces take half of its size, and where the samples have become small.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from skerry.iceberg.metadata.snapshot import Snapshot
-from skerry.iceberg.metadata.state import TableState
-from skerry.iceberg.statistics.known_samples import Chain, KnownSample, known_sample, remember
-from skerry.iceberg.statistics.sample_pieces import (
+from skerry.puffin import PuffinWriter
+from skerry.table.statistics.group_samples import PUBLISHED_HASHES, GroupSamples
+from skerry.table.statistics.group_samples_layout import encode_group_samples
+from skerry.table.statistics.group_sketches import encode_group_sketches
+from skerry.table.statistics.pieces.chain import (
     CHAIN_PROPERTY,
     GONE_PROPERTIES,
     PIECE_PROPERTIES,
@@ -27,13 +26,10 @@ from skerry.iceberg.statistics.sample_pieces import (
     SamplePieces,
     chain_text,
 )
-from skerry.puffin import PuffinWriter
-from skerry.table.statistics.group_samples import PUBLISHED_HASHES, GroupSamples
-from skerry.table.statistics.group_samples_layout import encode_group_samples
-from skerry.table.statistics.group_sketches import encode_group_sketches, group_sketch_bytes
+from skerry.table.statistics.pieces.known_sample import Chain, KnownSample
+from skerry.table.statistics.pieces.layout import encode_gone_rows, encode_sample_piece
+from skerry.table.statistics.pieces.sample_piece import SamplePiece
 from skerry.table.statistics.puffin_regions import add_region, add_rows
-from skerry.table.statistics.sample_piece import SamplePiece
-from skerry.table.statistics.sample_piece_layout import encode_gone_rows, encode_sample_piece
 from skerry.table.statistics.table_sample import SampleChange, TableSample, max_groups
 from skerry.theta.layout import CompactSketch
 from skerry.theta.setops import smallest, union
@@ -48,8 +44,6 @@ _PIECE_BYTES: Final = 256
 """What a piece takes beside its hashes and rows."""
 _MOST_PIECES: Final = 32
 """A longer chain is joined, whatever that writes: readers read every piece."""
-_MAX_AGE_PROPERTY: Final = "history.expire.max-snapshot-age-ms"
-_MAX_AGE_MS: Final = 5 * 86_400_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,9 +67,13 @@ class Growth:
     exact: frozenset[int] | None
 
     @property
-    def snapshot_ids(self) -> tuple[int, ...]:
-        """The snapshots whose statistics files hold the earlier parts."""
-        return tuple(link.snapshot_id for link in self.before.links)
+    def names(self) -> tuple[str, ...]:
+        """The statistics files that hold the earlier parts, as the table format names them."""
+        return tuple(link.name for link in self.before.links)
+
+    def groups(self) -> GroupSamples:
+        """The samples of the new snapshot, put together."""
+        return self.base if self.later is None else self.later.applied_to(self.base)
 
     def after(self, link: Link, path: str) -> KnownSample:
         """What the next commit needs, once the piece has been written.
@@ -88,26 +86,24 @@ class Growth:
         return KnownSample(chain, self.base, self.later, sketches=self.sketches, exact=self.exact)
 
 
-def appended(base: TableState, parent: Snapshot | None, change: SampleChange, data_bytes: int) -> Growth | None:
-    """What an append adds to the samples of the snapshot before; None if more than files is to be added.
+def appended(known: KnownSample, change: SampleChange, properties: Mapping[str, str], data_bytes: int) -> Growth | None:
+    """What an append adds to samples; None if the change is not only one, or they are to be written whole.
 
     The samples are not put together for that.
 
     Args:
-        base: The state before.
-        parent: The snapshot before.
+        known: The samples before, which a piece may continue.
         change: The change.
+        properties: Those of the table.
         data_bytes: Size of the files that the commit adds.
     """
-    known = _continued(base, parent) if _only_appends(change) else None
-    if known is None or known.base.size_bytes < _LEAST_BYTES:
-        return None
     chain = known.chain
+    if not _only_appends(change) or known.base.size_bytes < _LEAST_BYTES:
+        return None
     if not all(chain.thetas.keys() <= file.samples.keys() for file in change.added):
         return None
     published, exact = known.published(), known.exact_columns()
-    limit = max_groups(base.properties)
-    piece = SamplePiece.of_files(chain.groups, chain.thetas, chain.rows_theta, change.added, limit)
+    piece = SamplePiece.of_files(chain.groups, chain.thetas, chain.rows_theta, change.added, max_groups(properties))
     later = piece if known.later is None else known.later.then(piece)
     if not _pays(chain, piece, known.base.size_bytes, data_bytes):
         return None
@@ -118,85 +114,95 @@ def appended(base: TableState, parent: Snapshot | None, change: SampleChange, da
     return Growth(*_joined(chain, piece, data_bytes), known.base, later, sketches, exact)
 
 
-def changed(base: TableState, parent: Snapshot | None, after: TableSample, data_bytes: int) -> Growth | None:
-    """What a commit changes in the samples of the snapshot before; None if they are to be written whole.
+def changed(known: KnownSample, after: TableSample, data_bytes: int) -> Growth | None:
+    """What a commit changes in samples; None if they are to be written whole.
 
     Args:
-        base: The state before.
-        parent: The snapshot before.
+        known: The samples before, which a piece may continue.
         after: All samples after the commit.
         data_bytes: Size of the files that the commit adds.
     """
-    known = _continued(base, parent)
-    if known is None or after.missing_files or after.own.sketches or not after.groups.groups:
+    if after.missing_files or after.own.sketches or not after.groups.groups:
         return None
     chain = known.chain
     now_bytes = after.groups.size_bytes
     if now_bytes < _LEAST_BYTES or 2 * now_bytes < chain.whole_bytes:
         return None
-    piece = SamplePiece.between(known.groups(), after.groups, chain.thetas)
-    if piece is None or not _pays(chain, piece, now_bytes, data_bytes):
+    before = known.groups()
+    groups = _lowered(after.groups, before)
+    piece = None if groups is None else SamplePiece.between(before, groups, chain.thetas)
+    if groups is None or piece is None or not _pays(chain, piece, now_bytes, data_bytes):
         return None
-    return Growth(*_joined(chain, piece, data_bytes), after.groups, None, None, None)
+    return Growth(*_joined(chain, piece, data_bytes), groups, None, None, None)
 
 
 def add_sample(
-    writer: PuffinWriter, state: TableState, location: str, snapshot: Snapshot, sample: TableSample | Growth
-) -> Callable[[], None]:
+    writer: PuffinWriter,
+    sample: TableSample | Growth,
+    name: str,
+    location: str,
+    properties: Mapping[str, str],
+    schema_id: int,
+    last_column_id: int,
+) -> KnownSample:
     """Add samples to a statistics file.
 
     Args:
-        writer: The unfinished file.
-        state: The table; values were hashed with its current schema.
+        writer: The unfinished file; its properties already describe the samples.
+        sample: All samples, or what has changed since those before.
+        name: The file, as the table format names it.
         location: The file.
-        snapshot: The snapshot that the samples describe.
-        sample: All of its samples, or what has changed since those before.
+        properties: Those of the table.
+        schema_id: The schema by which the values were hashed.
+        last_column_id: The highest field id of that time.
 
     Returns:
-        Remembers them for the next commit; to be called once the file has been written.
+        What the next commit needs, once the file has been written.
     """
-    metadata = state.metadata
-    missing_files = sample.missing_files if isinstance(sample, TableSample) else 0
-    values = (snapshot.snapshot_id, metadata.current_schema_id, metadata.last_column_id, missing_files)
-    writer.properties |= dict(zip(SAMPLE_PROPERTIES[3:], map(str, values), strict=True))
     if isinstance(sample, Growth):
-        known = sample.after(Link(snapshot.snapshot_id, _add_piece(writer, state, sample)), location)
-        return lambda: remember(state.storage, known)
+        return sample.after(Link(name, _add_piece(writer, sample, properties)), location)
     checksum = add_region(writer, SAMPLE_PROPERTIES, encode_group_samples(sample.groups))
-    has_rows = add_rows(writer, sample.groups.rows, state.properties)
+    has_rows = add_rows(writer, sample.groups.rows, properties)
     if sample.own.sketches:
         add_region(writer, SKETCH_PROPERTIES, encode_group_sketches(sample.own))
     groups = sample.groups if has_rows else replace(sample.groups, rows=None)
-    link = Link(snapshot.snapshot_id, checksum)
-    parts = SamplePieces((link,), groups, (), *values[3:], *values[1:3], sample.own)
-    return lambda: remember(state.storage, KnownSample.of(parts, (location,), len(groups.groups)))
+    link = Link(name, checksum)
+    parts = SamplePieces((link,), groups, (), sample.missing_files, schema_id, last_column_id, sample.own)
+    return KnownSample.of(parts, (location,), len(groups.groups))
 
 
-def _add_piece(writer: PuffinWriter, state: TableState, growth: Growth) -> str:
+def _add_piece(writer: PuffinWriter, growth: Growth, properties: Mapping[str, str]) -> str:
     """Add a piece; returns its checksum."""
     rows = growth.piece.rows
     writer.properties[CHAIN_PROPERTY] = chain_text(growth.before.links)
     checksum = add_region(writer, PIECE_PROPERTIES, encode_sample_piece(growth.piece, growth.before.groups))
-    if rows is not None and add_rows(writer, rows.added, state.properties) and rows.takes:
+    if rows is not None and add_rows(writer, rows.added, properties) and rows.takes:
         add_region(writer, GONE_PROPERTIES, encode_gone_rows(rows))
     return checksum
-
-
-def _continued(base: TableState, parent: Snapshot | None) -> KnownSample | None:
-    """The samples of a snapshot if a piece may continue them: in files that stay for a while, of the schema of now."""
-    known = None if parent is None or group_sketch_bytes(base.properties) else known_sample(base, parent)
-    if known is None or known.missing_files or known.own.sketches:
-        return None
-    chain, metadata = known.chain, base.metadata
-    is_like_now = (chain.schema_id, chain.last_column_id) == (metadata.current_schema_id, metadata.last_column_id)
-    if not is_like_now or not chain.whole_groups or _may_expire_soon(base, chain.links[0]):
-        return None
-    return known
 
 
 def _only_appends(change: SampleChange) -> bool:
     others = change.unsampled_files or change.thinned or change.resketched or change.added_groups.groups
     return bool(change.added) and change.only_adds and not change.same_rows and not others
+
+
+def _lowered(after: GroupSamples, before: GroupSamples) -> GroupSamples | None:
+    """Samples with thresholds as low as those before, which no piece can raise; None if half of a sample would go.
+
+    They are higher where files were sampled again, or values are gone.
+    """
+    columns = {}
+    for id_, column in after.columns.items():
+        known = before.columns.get(id_)
+        columns[id_] = column if known is None else column.below(known.theta)
+        if 2 * len(columns[id_].hashes) < len(column.hashes):
+            return None
+    rows = after.rows
+    if rows is not None and before.rows is not None:
+        rows = rows.below(before.rows.theta)
+        if 2 * len(rows) < len(after.rows or ()):
+            return None
+    return replace(after, columns=columns, rows=rows)
 
 
 def _pays(chain: Chain, piece: SamplePiece, now_bytes: int, data_bytes: int) -> bool:
@@ -214,14 +220,6 @@ def _joined(chain: Chain, piece: SamplePiece, data_bytes: int) -> tuple[Chain, S
             break
         piece = pieces.pop().then(piece)
     return chain.cut(1 + len(pieces)), piece
-
-
-def _may_expire_soon(base: TableState, whole: Link) -> bool:
-    """Whether half of the time is over after which expiry, of any engine, deletes the file with the whole sample."""
-    snapshot = base.metadata.snapshot_by_id(whole.snapshot_id)
-    text = base.properties.get(_MAX_AGE_PROPERTY, "").strip()
-    age_ms = int(text) if text.isdecimal() else _MAX_AGE_MS
-    return snapshot is None or 2 * (time.time() * 1000 - snapshot.timestamp_ms) > age_ms
 
 
 def _file_bytes(piece: SamplePiece) -> int:

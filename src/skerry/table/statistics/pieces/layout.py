@@ -17,9 +17,9 @@ from skerry.compression import compress_zstd
 from skerry.errors import FormatError, UnsupportedError
 from skerry.table.statistics.file_groups import FileGroup
 from skerry.table.statistics.group_samples_layout import inflate, part
-from skerry.table.statistics.row_piece import ROW_ID, RowPiece
+from skerry.table.statistics.pieces.row_piece import ROW_ID, RowPiece
+from skerry.table.statistics.pieces.sample_piece import ChangedHashes, SamplePiece
 from skerry.table.statistics.row_sample import RowSample
-from skerry.table.statistics.sample_piece import ChangedHashes, SamplePiece
 from skerry.theta.layout import MAX_THETA
 
 __all__ = ["decode_gone_rows", "decode_sample_piece", "encode_gone_rows", "encode_sample_piece"]

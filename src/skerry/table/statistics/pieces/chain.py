@@ -1,9 +1,9 @@
-"""Samples in the statistics files of an Iceberg table: whole, or as a piece that continues those of earlier files.
+"""Samples in statistics files: whole, or as a piece that continues those of earlier files.
 
 A whole sample describes all files that were sampled. A *piece* says how the samples differ from those of the file
-before it; its footer names the *chain*: the snapshots of the whole sample and of the pieces between, each with the
-checksum of its bytes. If one of them is gone or is another one, the samples are lost, and the files are sketched again
-when needed.
+before it; its footer names the *chain*: the files of the whole sample and of the pieces between, each with the checksum
+of its bytes. If one of them is gone or is another one, the samples are lost, and the files are sketched again when
+needed. How a file is named is up to the table format: Iceberg names the snapshot for which it is registered.
 
 Pieces of version 0.2.0, which only appends had, are the samples of the added files; they are read as what they add.
 
@@ -15,6 +15,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 from skerry.errors import FormatError, NotFoundError, UnsupportedError
 from skerry.puffin import PuffinReader
@@ -22,11 +23,11 @@ from skerry.table.statistics.file_groups import FileGroup
 from skerry.table.statistics.group_samples import GroupSamples
 from skerry.table.statistics.group_samples_layout import decode_group_samples
 from skerry.table.statistics.group_sketches import GroupSketches, decode_group_sketches
+from skerry.table.statistics.pieces.layout import decode_gone_rows, decode_sample_piece
+from skerry.table.statistics.pieces.row_piece import RowPiece
+from skerry.table.statistics.pieces.sample_piece import SamplePiece
 from skerry.table.statistics.puffin_regions import ROW_PROPERTIES, read_region, read_rows
-from skerry.table.statistics.row_piece import RowPiece
 from skerry.table.statistics.row_sample import RowSample
-from skerry.table.statistics.sample_piece import SamplePiece
-from skerry.table.statistics.sample_piece_layout import decode_gone_rows, decode_sample_piece
 
 __all__ = [
     "CHAIN_PROPERTY",
@@ -51,10 +52,11 @@ SAMPLE_PROPERTIES = tuple(
     for name in ("offset", "length", "xxh3", "snapshot-id", "schema-id", "last-column-id", "missing-files")
 )
 """The footer properties that describe the samples in a statistics file; the first three only a whole sample."""
+_NUMBERS = tuple(_PREFIX + name for name in ("missing-files", "schema-id", "last-column-id"))
 PIECE_PROPERTIES = tuple(f"skerry.changed-samples.{name}" for name in ("offset", "length", "xxh3"))
 """The footer properties that locate a piece."""
 CHAIN_PROPERTY = "skerry.changed-samples.chain"
-"""The footer property with the chain of a piece, the whole sample first: snapshot:checksum, …"""
+"""The footer property with the chain of a piece, the whole sample first: name:checksum, …"""
 GONE_PROPERTIES = tuple(f"skerry.gone-rows.{name}" for name in ("offset", "length", "xxh3"))
 """The footer properties that locate which sampled rows are gone, if any are."""
 _ADDED_PROPERTIES = tuple(f"skerry.added-samples.{name}" for name in ("offset", "length", "xxh3"))
@@ -68,11 +70,11 @@ class Link:
     """One part of a sample.
 
     Args:
-        snapshot_id: The snapshot whose statistics file holds it.
+        name: The statistics file that holds it, as the table format names it.
         checksum: Its XXH3-64, 16 hex digits.
     """
 
-    snapshot_id: int
+    name: str
     checksum: str
 
 
@@ -105,18 +107,22 @@ class SamplePieces:
         return functools.reduce(SamplePiece.then, self.pieces).applied_to(self.whole).bounded(max_groups)
 
 
-def pieces_of(open_file: Callable[[int], PuffinReader | None], snapshot_id: int) -> SamplePieces | None:
-    """Read the samples of a snapshot; None if they, or a part of them, are missing or damaged.
+OpenFile: TypeAlias = Callable[[str], PuffinReader | None]
+"""Opens the statistics file with a name; None if there is none, or if it is not that of the name."""
+
+
+def pieces_of(open_file: OpenFile, name: str) -> SamplePieces | None:
+    """Read samples; None if they, or a part of them, are missing or damaged.
 
     Args:
-        open_file: Opens the statistics file of a snapshot; None if it has none.
-        snapshot_id: The snapshot.
+        open_file: Opens a statistics file.
+        name: The file.
     """
     try:
-        found = _located(open_file, snapshot_id)
+        found = _located(open_file, name)
         if found is None:
             return None
-        (schema_id, last_column_id, missing_files), links, files = found
+        links, files = found
         data = read_region(files[0], SAMPLE_PROPERTIES)
         if data is None:
             return None
@@ -130,6 +136,7 @@ def pieces_of(open_file: Callable[[int], PuffinReader | None], snapshot_id: int)
         own = read_group_sketches(files[-1])
     except (FormatError, NotFoundError, UnsupportedError):
         return None
+    missing_files, schema_id, last_column_id = _numbers(files[-1])
     return SamplePieces(links, whole, tuple(pieces), missing_files, schema_id, last_column_id, own)
 
 
@@ -153,79 +160,69 @@ def _read_row_piece(file: PuffinReader) -> RowPiece | None:
     return None if data is None else decode_gone_rows(data, added, location=file.location)
 
 
-def rows_of(open_file: Callable[[int], PuffinReader | None], snapshot_id: int) -> tuple[RowSample, int] | None:
-    """Read the sampled rows of a snapshot alone; None if they, or a part of them, are missing or damaged.
+def rows_of(open_file: OpenFile, name: str) -> tuple[RowSample, int] | None:
+    """Read the sampled rows alone; None if they, or a part of them, are missing or damaged.
 
     Args:
         open_file: As of `pieces_of`.
-        snapshot_id: The snapshot.
+        name: The file.
 
     Returns:
         The rows, and the number of files that are in no group.
     """
     try:
-        found = _located(open_file, snapshot_id)
+        found = _located(open_file, name)
         if found is None:
             return None
-        whole = read_rows(found[2][0])
-        pieces = [_read_row_piece(file) for file in found[2][1:]]
+        whole = read_rows(found[1][0])
+        pieces = [_read_row_piece(file) for file in found[1][1:]]
     except (FormatError, NotFoundError, UnsupportedError):
         return None
     known = [piece for piece in pieces if piece is not None]
     if whole is None or len(known) < len(pieces):
         return None
-    return (functools.reduce(RowPiece.then, known).applied_to(whole) if known else whole), found[0][2]
+    return functools.reduce(RowPiece.then, known).applied_to(whole) if known else whole, _numbers(found[1][-1])[0]
 
 
-def _located(
-    open_file: Callable[[int], PuffinReader | None], snapshot_id: int
-) -> tuple[tuple[int, int, int], tuple[Link, ...], list[PuffinReader]] | None:
-    """The numbers that describe samples, their parts, and the file of each; None if one is missing or another."""
-    reader = open_file(snapshot_id)
-    if reader is None:
-        return None
-    texts = [reader.properties.get(name, "") for name in SAMPLE_PROPERTIES[3:]]
-    if not all(text.isdecimal() for text in texts):
-        return None
-    described, schema_id, last_column_id, missing_files = map(int, texts)
-    links = _links(reader, snapshot_id)
-    if described != snapshot_id or links is None:
+def _located(open_file: OpenFile, name: str) -> tuple[tuple[Link, ...], list[PuffinReader]] | None:
+    """The parts of samples, and the file of each; None if one is missing or another."""
+    reader = open_file(name)
+    links = None if reader is None else _links(reader, name)
+    if reader is None or links is None:
         return None
     files = []
     for link in links:
-        file = reader if link.snapshot_id == snapshot_id else open_file(link.snapshot_id)
+        file = reader if link.name == name else open_file(link.name)
         if file is None:
             return None
         names = SAMPLE_PROPERTIES if link == links[0] else _piece_properties(file)
-        if not _is_it(file, link, names):
+        if file.properties.get(names[2]) != link.checksum:
             return None
         files.append(file)
-    return (schema_id, last_column_id, missing_files), links, files
+    return links, files
 
 
-def _is_it(file: PuffinReader, link: Link, names: Sequence[str]) -> bool:
-    properties = file.properties
-    return properties.get(SAMPLE_PROPERTIES[3]) == str(link.snapshot_id) and properties.get(names[2]) == link.checksum
+def _numbers(reader: PuffinReader) -> tuple[int, int, int]:
+    """The number of missing files, the schema, and the highest field id of that time (0 in Paimon tables)."""
+    missing_files, schema_id, last_column_id = (reader.properties.get(name, "0") for name in _NUMBERS)
+    return int(missing_files), int(schema_id), int(last_column_id)
 
 
-def _links(reader: PuffinReader, snapshot_id: int) -> tuple[Link, ...] | None:
+def _links(reader: PuffinReader, name: str) -> tuple[Link, ...] | None:
     """The parts of a file's samples, itself included; None if the footer does not say them."""
     chain = chain_of(reader)
     names = _piece_properties(reader) if chain else SAMPLE_PROPERTIES
     checksum = reader.properties.get(names[2])
-    return None if chain is None or checksum is None else (*chain, Link(snapshot_id, checksum))
+    are_numbers = all(reader.properties.get(number, "").isdecimal() for number in _NUMBERS[:2])
+    are_numbers &= reader.properties.get(_NUMBERS[2], "0").isdecimal()
+    return (*chain, Link(name, checksum)) if checksum is not None and are_numbers else None
 
 
-def chain_of(reader: PuffinReader) -> tuple[Link, ...] | None:
-    """The earlier parts that a file continues, none if its sample is whole; None if the footer is damaged."""
+def chain_of(reader: PuffinReader) -> tuple[Link, ...]:
+    """The earlier parts that a file continues; none if its sample is whole."""
     text = reader.properties.get(CHAIN_PROPERTY) or reader.properties.get(_ADDED_CHAIN_PROPERTY, "")
-    found = []
-    for part in filter(None, text.split(",")):
-        snapshot_id, _, checksum = part.partition(":")
-        if not snapshot_id.isdecimal():
-            return None
-        found.append(Link(int(snapshot_id), checksum))
-    return tuple(found)
+    parts = (part.partition(":") for part in text.split(",") if part)
+    return tuple(Link(name, checksum) for name, _, checksum in parts)
 
 
 def _piece_properties(file: PuffinReader) -> tuple[str, ...]:
@@ -247,7 +244,7 @@ def without_samples(properties: Mapping[str, str]) -> dict[str, str]:
 
 def chain_text(links: Iterable[Link]) -> str:
     """The property that names a chain."""
-    return ",".join(f"{link.snapshot_id}:{link.checksum}" for link in links)
+    return ",".join(f"{link.name}:{link.checksum}" for link in links)
 
 
 def read_group_sketches(reader: PuffinReader) -> GroupSketches:

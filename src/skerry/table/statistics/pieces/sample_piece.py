@@ -21,7 +21,7 @@ import numpy.typing as npt
 from skerry.table.statistics.column_sample import SAMPLE_HASHES, ColumnSample
 from skerry.table.statistics.file_groups import FileGroup, SketchedFile, key_of
 from skerry.table.statistics.group_samples import GroupSamples, groups_with, rows_of_files
-from skerry.table.statistics.row_piece import RowPiece
+from skerry.table.statistics.pieces.row_piece import RowPiece
 from skerry.theta.layout import MAX_THETA
 from skerry.theta.setops import below
 

@@ -1,0 +1,1 @@
+"""Pieces of samples: how a statistics file continues the samples of earlier ones, and what a writer remembers."""
