@@ -61,6 +61,25 @@ def test_manifests_in_orc(tmp_path: Path, keyed: bool) -> None:
 
 
 @pytest.mark.spark
+def test_materialized_tables_are_read(tmp_path: Path, java_paimon: JavaPaimon) -> None:
+    """Flink's are tables like others, with an option that only Flink obeys."""
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False), ("text", pa.string())])
+    table = PaimonTable.create(Storage(), str(tmp_path / "t"), schema, primary_key=["id"], properties={"bucket": "1"})
+    table.append(pa.table({"id": [1, 2], "text": ["a", "b"]}, schema=schema))
+    path = tmp_path / "t" / "schema" / "schema-0"
+    stored = json.loads(path.read_text())
+    stored["options"]["type"] = "materialized-table"
+    path.write_text(json.dumps(stored))
+    java_paimon.write(tmp_path / "t", [[2, "c"], [3, "d"]])
+    table = PaimonTable.open(Storage(), str(tmp_path / "t"))
+    rows = [[1, "a"], [2, "c"], [3, "d"]]
+    assert sorted(java_paimon.read(tmp_path / "t")) == rows
+    assert [list(row.values()) for row in table.scan().to_arrow().sort_by("id").to_pylist()] == rows
+    with pytest.raises(UnsupportedError, match="Flink refreshes its rows"):
+        table.append(pa.table({"id": [4], "text": ["e"]}, schema=schema))
+
+
+@pytest.mark.spark
 def test_java_and_manifests_in_orc(tmp_path: Path, java_paimon: JavaPaimon) -> None:
     table = make(tmp_path / "t", **KEYED)
     table = set_options(table, manifest_format="orc")

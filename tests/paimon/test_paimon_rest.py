@@ -283,3 +283,11 @@ def test_other_kinds_of_tables_are_refused_by_name(server, catalog, kind):
     server._create("ns", "o", {"fields": [], "options": {"type": kind}})
     with pytest.raises(UnsupportedError, match=kind):
         catalog.load_table("ns.o")
+
+
+@pytest.mark.parametrize(("file_format", "way"), [("parquet", r"catalog\.migrate"), ("csv", r"skerry\.spark\.ingest")])
+def test_a_format_table_is_refused_with_its_folder_and_a_way(server, catalog, file_format, way):
+    catalog.create_namespace("ns")
+    server._create("ns", "o", {"fields": [], "options": {"type": "format-table", "file.format": file_format}})
+    with pytest.raises(UnsupportedError, match=rf"a folder of {file_format} files without snapshots, /.*/o.*; .*{way}"):
+        catalog.load_table("ns.o")

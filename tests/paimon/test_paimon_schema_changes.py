@@ -448,6 +448,7 @@ def test_tables_whose_rows_cannot_be_told_are_refused_by_option(options: dict[st
         ({"data-file.external-paths.strategy": "round-robin", "data-file.external-paths": "/x"}, ()),
         ({"file.format": "lance"}, ()),
         ({"type": "iceberg-table"}, ()),
+        ({"type": "materialized-table"}, ()),
     ],
 )
 def test_tables_that_promise_more_than_is_written_are_refused_by_option(

@@ -16,6 +16,7 @@ from skerry.paimon.catalogs.rest_authority import RestAuthority
 from skerry.paimon.catalogs.rest_server import PaimonServer, texts
 from skerry.paimon.catalogs.rest_tokens import DataTokens
 from skerry.paimon.handle import PaimonHandle
+from skerry.paimon.metadata.validation import MATERIALIZED
 from skerry.paimon.table import PaimonTable
 from skerry.paimon.values.types import encode_field
 from skerry.storage import Storage, absolute, allowed_locations
@@ -29,6 +30,9 @@ __all__ = ["RestPaimonTables"]
 
 _DATA_TOKENS: Final = "data-token.enabled"
 _TABLE: Final = "table"
+_FORMAT_TABLE: Final = "format-table"
+_INGEST: Final = "skerry.spark.ingest takes its rows over"
+_WAYS: Final = {"parquet": f"catalog.migrate(name, folder) makes a table of its files, or {_INGEST}"}
 
 
 class RestPaimonTables:
@@ -116,8 +120,15 @@ class RestPaimonTables:
         schema, path, number = found.get("schema"), found.get("path"), found.get("id")
         if not isinstance(schema, dict) or not isinstance(path, str):
             raise self._server.nonsense("a table has no schema or no path")
-        kind = texts(schema, "options").get("type", _TABLE).strip().lower()
-        if kind != _TABLE:
+        options = texts(schema, "options")
+        kind = options.get("type", _TABLE).strip().lower()
+        if kind == _FORMAT_TABLE:
+            file_format = options.get("file.format", "parquet").strip().lower()
+            raise UnsupportedError(
+                f"table {name!r} is of type {kind!r}: a folder of {file_format} files without snapshots, {path}; "
+                f"{_WAYS.get(file_format, _INGEST)}"
+            )
+        if kind not in (_TABLE, MATERIALIZED):
             raise UnsupportedError(f"table {name!r} is of type {kind!r}, which is not supported")
         authority = RestAuthority(self._server, database, own, number if isinstance(number, str) else None)
         storage = self._storage(database, own)

@@ -28,7 +28,7 @@ from skerry.paimon.values.types import AtomicType, DataField, TypeRoot, VectorTy
 from skerry.table.indexes.definitions import check_index_properties
 from skerry.table.statistics.settings import check_statistics_properties
 
-__all__ = ["check_options", "check_readable", "check_rewritable", "check_schema", "check_writable"]
+__all__ = ["MATERIALIZED", "check_options", "check_readable", "check_rewritable", "check_schema", "check_writable"]
 
 _RULE: Final = "docs/formats/paimon.md § 14"
 _SYSTEM_NAMES: Final = (SEQUENCE_NUMBER, VALUE_KIND, "_LEVEL", "rowkind", "_ROW_ID")
@@ -225,8 +225,10 @@ _UNREADABLE_IF_SET: Final = (
 )
 """Options that change the meaning of a plain read; scans are asked for these things explicitly instead."""
 
+MATERIALIZED: Final = "materialized-table"
+"""Type of tables that Flink fills with the rows of a query; their files are as of all others."""
 _PLAIN_VALUES: Final[Mapping[str, tuple[str, ...]]] = {
-    "type": ("table",),
+    "type": ("table", MATERIALIZED),
     "manifest.format": ("avro", "orc"),
     "scan.mode": ("default", "latest", "latest-full", "full"),
 }
@@ -304,6 +306,11 @@ def check_writable(schema: TableSchema) -> None:
     options = schema.options
     _refuse_if_true(options, _UNWRITABLE_IF_TRUE)
     _refuse_if_set(options, _UNWRITABLE_IF_SET)
+    if options.get("type", "").strip().lower() == MATERIALIZED:
+        raise UnsupportedError(
+            f"table option type={MATERIALIZED} is not supported for writing: Flink refreshes its rows from a query",
+            rule=_RULE,
+        )
     if options.get("data-file.external-paths", "").strip():
         # without a strategy the paths only say where files may be, and writers keep using the table's folder
         strategy = options.get(_PATH_STRATEGY, "none").strip().lower()
