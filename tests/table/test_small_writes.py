@@ -8,7 +8,7 @@ from skerry.iceberg.manifests.cache import shared_cache
 from skerry.iceberg.manifests.snapshot_manifests import read_manifests
 from skerry.iceberg.statistics import known_samples
 from skerry.paimon.manifests import cache as paimon_cache
-from skerry.paimon.manifests.live_files import snapshot_manifests
+from skerry.paimon.manifests.live_files import live_entries, snapshot_manifests
 from skerry.paimon.statistics import samples as paimon_samples
 from skerry.storage import Storage
 from skerry.table.statistics.group_sketches import encode_group_sketches
@@ -102,9 +102,10 @@ def check_iceberg(table):
 
 def check_paimon(table):
     state = table.refresh().handle.state
-    known = snapshot_manifests(state, state.snapshot)
+    known = snapshot_manifests(state, state.snapshot), live_entries(state)
+    assert live_entries(state) == known[1]
     paimon_cache.shared_cache().clear()
-    assert known == snapshot_manifests(state, state.snapshot)
+    assert known == (snapshot_manifests(state, state.snapshot), live_entries(state))
     remembered = paimon_samples.read_published(state, state.snapshot)
     paimon_samples._KNOWN.clear()
     found = paimon_samples.read_published(state, state.snapshot)

@@ -358,7 +358,7 @@ def _write_list(staging: _Staging, manifests: Iterable[ManifestFileMeta]) -> tup
     listed, base = tuple(manifests), staging.base
     data = encode_manifest_list(listed, MetadataEncoding.from_options(base.options))
     name = staging.write("manifest-list", data)
-    shared_cache().keep_list(base.storage, base.paths.manifest(name), len(data), listed)
+    shared_cache().keep_records(base.storage, base.paths.manifest(name), len(data), listed)
     return name, len(data)
 
 

@@ -20,9 +20,10 @@ __all__ = ["read_cached", "shared_cache"]
 _MEMORY_BYTES: Final = 64 << 20
 _DISK_BYTES: Final = 512 << 20
 
-_LISTS_KEPT: Final = 32
-_RECORDS_KEPT: Final = 1 << 12
-"""Longer lists are not kept: they are objects, and take more memory than columns."""
+_FILES_KEPT: Final = 512
+_RECORDS_BYTES: Final = 32 << 20
+_RECORD_BYTES: Final = 1024
+"""About what a record takes in memory: more than in columns."""
 
 _VERSION: Final = 1
 """Must be raised when the same file decodes to something else."""
@@ -32,35 +33,37 @@ _RULE: Final = "docs/formats/paimon.md § 5.1"
 
 
 class MetadataCache(BatchCache):
-    """Manifests as columns, and the lists that were read or written last as records."""
+    """Metadata files as columns, and those that were used last as records."""
 
     def __init__(self, memory_bytes: int, folder: BatchFolder | None = None) -> None:
         super().__init__(memory_bytes, folder)
-        self._lists: Remembered[tuple[object, ...], tuple[Any, ...]] = Remembered(_LISTS_KEPT)
+        self._records: Remembered[tuple[object, ...], tuple[Any, ...]] = Remembered(
+            _FILES_KEPT, limit_bytes=_RECORDS_BYTES, size_of=lambda records: _RECORD_BYTES * len(records)
+        )
 
     def clear(self) -> None:
         """Clear the memory."""
         super().clear()
-        self._lists.clear()
+        self._records.clear()
 
-    def find_list(self, storage: Storage, location: str, size: int | None) -> Sequence[Any] | None:
-        """The records of a manifest list, if they are known.
+    def find_records(self, storage: Storage, location: str, size: int | None) -> Sequence[Any] | None:
+        """The records of a manifest or a list, if they are known.
 
         Args:
             storage: Access to it.
-            location: The list.
-            size: Its size in bytes by the snapshot.
+            location: The file.
+            size: Its size in bytes by the metadata that names it.
         """
-        key = self._list_key(storage, location, size)
-        return None if key is None else self._lists.find(key)
+        key = self._record_key(storage, location, size)
+        return None if key is None else self._records.find(key)
 
-    def keep_list(self, storage: Storage, location: str, size: int | None, records: Sequence[Any]) -> None:
-        """Keep the records of a manifest list that was read or written; see `find_list`."""
-        key = self._list_key(storage, location, size)
-        if key is not None and len(records) <= _RECORDS_KEPT:
-            self._lists.keep(key, tuple(records))
+    def keep_records(self, storage: Storage, location: str, size: int | None, records: Sequence[Any]) -> None:
+        """Keep the records of a file that was read or written; see `find_records`."""
+        key = self._record_key(storage, location, size)
+        if key is not None:
+            self._records.keep(key, tuple(records))
 
-    def _list_key(self, storage: Storage, location: str, size: int | None) -> tuple[object, ...] | None:
+    def _record_key(self, storage: Storage, location: str, size: int | None) -> tuple[object, ...] | None:
         if not self.memory_bytes or location.startswith(_IN_MEMORY):
             return None
         version = version_of(storage, location)

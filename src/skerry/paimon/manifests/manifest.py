@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skerry.errors import FormatError
-from skerry.paimon.manifests.cache import read_cached
+from skerry.paimon.manifests.cache import read_cached, shared_cache
 from skerry.paimon.manifests.metadata_file import (
     MetadataEncoding,
     decode_metadata,
@@ -255,7 +255,12 @@ _RANGES: Final = (
 
 def read_manifest(storage: Storage, location: str, *, size: int | None = None) -> list[ManifestEntry]:
     """Read a manifest as records; see `read_entries`."""
-    return entries_of(read_entries(storage, location, size=size))
+    known = shared_cache().find_records(storage, location, size)
+    if known is not None:
+        return list(known)
+    entries = entries_of(read_entries(storage, location, size=size))
+    shared_cache().keep_records(storage, location, size, entries)
+    return entries
 
 
 def entries_of(entries: pa.RecordBatch) -> list[ManifestEntry]:

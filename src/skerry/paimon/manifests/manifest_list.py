@@ -104,7 +104,7 @@ def read_manifest_list(storage: Storage, location: str, *, size: int | None = No
         FormatError: It is corrupt, or not of that size.
         UnsupportedError: Its version is unknown.
     """
-    known = shared_cache().find_list(storage, location, size)
+    known = shared_cache().find_records(storage, location, size)
     if known is not None:
         return list(known)
     batch = read_metadata(storage, location, _COLUMNS, MANIFEST_LIST_VERSION, size=size)
@@ -117,7 +117,7 @@ def read_manifest_list(storage: Storage, location: str, *, size: int | None = No
             raise FormatError(
                 f"a size or count of manifest {manifest.file_name} is negative", location=location, rule=_RULE
             )
-    shared_cache().keep_list(storage, location, size, found)
+    shared_cache().keep_records(storage, location, size, found)
     return found
 
 
