@@ -12,6 +12,7 @@ from skerry.paimon.manifests.live_files import live_entries, snapshot_manifests
 from skerry.paimon.statistics import samples as paimon_samples
 from skerry.storage import Storage
 from skerry.table.statistics.group_sketches import encode_group_sketches
+from skerry.table.statistics.pieces import known_sample
 from skerry.table.statistics.row_sample import encode_row_sample
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("x", pa.float64()), ("p", pa.int32())])
@@ -91,7 +92,7 @@ def check_iceberg(table):
     snapshot = state.snapshot()
     assert list(shared_cache().manifests(state.storage, snapshot)) == read_manifests(state.storage, snapshot)
     known = known_samples.known_sample(state, snapshot)
-    known_samples._REMEMBERED.clear()
+    known_sample._REMEMBERED.clear()
     found = known_samples.known_sample(state, snapshot)
     assert known is not found
     assert content(known.groups(), known.own) == content(found.groups(), found.own)
@@ -107,6 +108,7 @@ def check_paimon(table):
     paimon_cache.shared_cache().clear()
     assert known == (snapshot_manifests(state, state.snapshot), live_entries(state))
     remembered = paimon_samples.read_published(state, state.snapshot)
+    known_sample._REMEMBERED.clear()
     paimon_samples._KNOWN.clear()
     found = paimon_samples.read_published(state, state.snapshot)
     assert content(remembered.sample.groups) == content(found.sample.groups)
