@@ -430,3 +430,35 @@ def test_every_job_catches_up_first_if_the_table_wants_that(catalog, tmp_path, j
     state = table.handle.state
     caught = [snapshot_id for snapshot_id, _ in earlier_statistics(state)]
     assert state.snapshot().parent_snapshot_id in caught, "what the other writer added was sketched for its snapshot"
+
+
+@pytest.mark.parametrize("damage", [lambda path: path.unlink(), lambda path: path.write_bytes(b"x" * 50)])
+@pytest.mark.parametrize("change", ["append", "delete", "upsert", "rollback", "compact", "expire_snapshots"])
+def test_a_lost_statistics_file_holds_up_no_change(catalog, change, damage):
+    """Iceberg spec, Table Statistics: they are informational."""
+    table = catalog.create_table("d.t", SCHEMA)
+    table.append(rows(0, 20))
+    table.append(rows(20, 40))
+    first = table.snapshots()[0].snapshot_id
+    for file in table.handle.state.metadata.statistics:
+        damage(Path(file.statistics_path.removeprefix("file://")))
+    known_samples._REMEMBERED.clear()  # as another process
+    for column in table.statistics().values():
+        assert (column.ndv, column.freshness.state) == (None, FreshnessState.ABSENT)
+        assert column.freshness.reason.startswith("the statistics file cannot be read; run analyze: ")
+    expected = {
+        "append": (lambda: table.append(rows(40, 45)), 45),
+        "delete": (lambda: table.delete("k < 5"), 35),
+        "upsert": (lambda: table.upsert(rows(39, 42), on="k"), 42),
+        "rollback": (lambda: table.rollback(first), 20),
+        "compact": (lambda: table.compact(full=True), 40),
+        "expire_snapshots": (lambda: table.expire_snapshots(keep_last=1, older_than=dt.datetime.now(dt.UTC)), 40),
+    }
+    run, count = expected[change]
+    run()
+    assert table.scan().count() == count
+    found = table.statistics()["k"]
+    assert found.ndv == count if found.freshness.is_fresh else "fresh" not in str(found.freshness)
+    table.analyze()
+    assert set(states(table).values()) == {FRESH}
+    assert table.statistics()["k"].ndv == count

@@ -11,7 +11,8 @@ from dataclasses import replace
 
 from skerry.iceberg.metadata.snapshot import Snapshot
 from skerry.iceberg.metadata.state import TableState
-from skerry.iceberg.statistics.published import hashed_as_ours, read_sketches
+from skerry.iceberg.metadata.statistics_file import StatisticsFile
+from skerry.iceberg.statistics.published import UNREADABLE, hashed_as_ours, read_sketches
 from skerry.iceberg.statistics.registered import freshness, latest_blobs, ndv_of, since
 from skerry.table.rows.schema import Leaf
 from skerry.table.statistics.column_estimates import Estimate, FilesAsked, estimate
@@ -32,11 +33,13 @@ def of_snapshot(
     file = state.statistics_file(snapshot.snapshot_id)
     estimates = {field_id: Estimate(FRESH) for field_id in fresh}
     if with_sketches and file is not None:
-        sketches = read_sketches(state.storage, file, snapshot, fresh)
-        estimates |= {field_id: Estimate.of(sketch) for field_id, sketch in sketches.items()}
-        comparable = hashed_as_ours(state, file, sketches)
-        for field_id in sketches.keys() - comparable:  # the count is right, only the hashes differ
-            estimates[field_id] = replace(estimates[field_id], sketch=None)
+        try:
+            estimates |= _published(state, snapshot, file, fresh)
+        except UNREADABLE as error:
+            lost = Freshness(FreshnessState.ABSENT, f"the statistics file cannot be read; run analyze: {error}")
+            how_fresh |= dict.fromkeys(fresh, lost)
+            estimates.clear()
+            fresh.clear()
     if len(fresh) == len(columns):
         return estimates
     from skerry.iceberg.statistics.samples import published_sample  # not needed where every count is published
@@ -60,6 +63,22 @@ def of_snapshot(
             )
         else:
             estimates[field_id] = Estimate(how_fresh[field_id], ndv_of(blob[1]))
+    return estimates
+
+
+def _published(
+    state: TableState, snapshot: Snapshot, file: StatisticsFile, field_ids: Sequence[int]
+) -> dict[int, Estimate]:
+    """What a statistics file says of a snapshot's columns.
+
+    Raises:
+        FormatError: It is damaged.
+        NotFoundError: It is missing.
+    """
+    sketches = read_sketches(state.storage, file, snapshot, field_ids)
+    estimates = {field_id: Estimate.of(sketch) for field_id, sketch in sketches.items()}
+    for field_id in sketches.keys() - set(hashed_as_ours(state, file, sketches)):
+        estimates[field_id] = replace(estimates[field_id], sketch=None)  # the count is right, only the hashes differ
     return estimates
 
 

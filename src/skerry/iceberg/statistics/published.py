@@ -8,8 +8,9 @@ Spec: Iceberg spec, Table Statistics; Puffin spec, `apache-datasketches-theta-v1
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from skerry.errors import FormatError, NotFoundError, UnsupportedError
 from skerry.iceberg.metadata.snapshot import Snapshot
 from skerry.iceberg.metadata.state import TableState
 from skerry.iceberg.metadata.statistics_file import BlobMetadata as RegisteredBlob
@@ -19,6 +20,7 @@ from skerry.puffin import BlobMetadata, PuffinReader, PuffinWriter
 from skerry.storage import Storage
 from skerry.table.rows.schema import leaves
 from skerry.table.rows.values import is_uuid
+from skerry.table.work.telemetry import LOG
 from skerry.theta import ThetaSketch
 
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from skerry.table.statistics.table_sample import TableSample
 
 __all__ = [
+    "UNREADABLE",
     "described_blob",
     "extendable_sketches",
     "hashed_as_ours",
@@ -36,6 +39,8 @@ __all__ = [
 ]
 
 CREATED_BY = "created-by"
+UNREADABLE: Final = (FormatError, NotFoundError, UnsupportedError)
+"""What is raised for a statistics file that is missing or damaged."""
 
 
 def read_sketches(
@@ -90,6 +95,9 @@ def extendable_sketches(state: TableState, snapshot: Snapshot) -> dict[int, Thet
 
     A promoted column (int to long, float to double) is left out: its old values were hashed as the old type's bytes,
     and in a union with the new type's they would be counted twice. UUIDs sketched by another writer are left out too.
+    A file that is missing or damaged holds up no commit: statistics are lost, not rows.
+
+    Spec: Iceberg spec, Table Statistics: they are informational.
     """
     file = state.statistics_file(snapshot.snapshot_id)
     if file is None:
@@ -100,7 +108,11 @@ def extendable_sketches(state: TableState, snapshot: Snapshot) -> dict[int, Thet
         for field_id, blob in column_blobs(file)
         if field_id in types and is_fresh(blob, snapshot) and hashed_type(state, snapshot, blob) == types[field_id]
     ]
-    return read_sketches(state.storage, file, snapshot, hashed_as_ours(state, file, extendable))
+    try:
+        return read_sketches(state.storage, file, snapshot, hashed_as_ours(state, file, extendable))
+    except UNREADABLE as error:
+        LOG.warning("%s: statistics are lost, run analyze: %s", state.name, error)
+        return {}
 
 
 def hashed_as_ours(state: TableState, file: StatisticsFile, field_ids: Iterable[int]) -> list[int]:
