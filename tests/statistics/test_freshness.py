@@ -442,7 +442,7 @@ def test_a_lost_statistics_file_holds_up_no_change(catalog, change, damage):
     first = table.snapshots()[0].snapshot_id
     for file in table.handle.state.metadata.statistics:
         damage(Path(file.statistics_path.removeprefix("file://")))
-    known_samples._REMEMBERED.clear()  # as another process
+    known_sample._REMEMBERED.clear()  # as another process
     for column in table.statistics().values():
         assert (column.ndv, column.freshness.state) == (None, FreshnessState.ABSENT)
         assert column.freshness.reason.startswith("the statistics file cannot be read; run analyze: ")
