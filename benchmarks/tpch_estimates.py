@@ -62,10 +62,20 @@ def conjuncts_of(where: Any) -> list[Any]:
     return list(where.this.flatten()) if where.this.key == "and" else [where.this]
 
 
-def true_rows(peer: duckdb.DuckDBPyConnection, block: Block, graph: JoinGraph, names: frozenset[str]) -> int:
-    """Count what some inputs of a SELECT have when joined by all that the query says of them, or implies."""
+def inputs_of(condition: Any, select: Any) -> set[str]:
+    """The inputs of a SELECT that one of its conditions names, whatever SELECTs within it call their own."""
     from sqlglot import exp
 
+    names = set()
+    for column in condition.find_all(exp.Column):
+        inner = column.find_ancestor(exp.Select)
+        if inner is select or column.table not in {table.alias_or_name for table in inner.find_all(exp.Table)}:
+            names.add(column.table)
+    return names
+
+
+def true_rows(peer: duckdb.DuckDBPyConnection, block: Block, graph: JoinGraph, names: frozenset[str]) -> int:
+    """Count what some inputs of a SELECT have when joined by all that the query says of them, or implies."""
     inputs = []
     for source in block.sources:
         if source.name in names and source.use is not None:
@@ -77,7 +87,7 @@ def true_rows(peer: duckdb.DuckDBPyConnection, block: Block, graph: JoinGraph, n
         conditions += [f"{members[0]} = {other}" for other in members[1:]]
     where = block.select.args.get("where")
     for condition in conjuncts_of(where):
-        if {column.table for column in condition.find_all(exp.Column)} & set(graph.by_name) <= names:
+        if inputs_of(condition, block.select) & set(graph.by_name) <= names:
             conditions.append(f"({condition.sql(dialect='duckdb')})")
     sql = f"SELECT count(*) FROM {', '.join(inputs)} WHERE {' AND '.join(conditions)}"
     ((count,),) = peer.execute(sql).fetchall()

@@ -51,6 +51,7 @@ def test_our_planner_estimates_joins(tpch: tuple[Path, Catalog]) -> None:
     ]
     assert len(errors) >= 40
     assert median(errors) <= 1.5
+    assert max(errors) < 100
     assert quantiles(errors, n=10)[-1] <= 8  # tables are tiny here, and so are samples: 4 at scale 0.1
 
 

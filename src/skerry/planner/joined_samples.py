@@ -69,6 +69,12 @@ class SampledInput:
         found = self.sampled.mask_of(self.predicate)
         return None if found is None else np.asarray(pc.fill_null(found, False), np.bool_)
 
+    def values_of(self, column: str) -> pa.Array | None:
+        """The values of a column in the rows that satisfy the conditions; None if they are not sampled."""
+        if self.rows is None or self.mask is None or column not in self.rows.schema.names:
+            return None
+        return self.rows.column(self.rows.schema.get_field_index(column)).filter(pa.array(self.mask))
+
     @property
     def is_whole(self) -> bool:
         """Whether all rows of the table are in the sample."""

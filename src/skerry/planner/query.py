@@ -18,12 +18,13 @@ from sqlglot.optimizer.scope import traverse_scope
 from sqlglot.optimizer.simplify import simplify
 
 from skerry.errors import FormatError, NotFoundError, SchemaError, SkerryError, UnsupportedError
+from skerry.planner.groups import GroupCondition
 from skerry.planner.ordering import Tree
 from skerry.planner.tables import AS_OF, TableUse, ViewText, invalid_query, parse_tree, resolve_tables, stored_column
 from skerry.planner.variant_values import VariantValues
 from skerry.table.predicate import parse
 
-__all__ = ["Block", "Equality", "Query", "Source", "parse_query"]
+__all__ = ["Block", "Equality", "Member", "Query", "Source", "parse_query"]
 
 _DIALECT = "duckdb"
 Equality = tuple[tuple[str, str], tuple[str, str]]
@@ -39,6 +40,7 @@ class Source:
         use: The table that is read, or
         block: the SELECT whose result it is; None for one that is not planned.
         filters: Conditions on this input alone, as SQL without its alias.
+        members: Conditions that a column of it is in the result of another SELECT, or is not.
         opaque: Number of its other conditions, about which statistics show nothing.
     """
 
@@ -46,7 +48,25 @@ class Source:
     use: TableUse | None
     block: Block | None
     filters: list[str] = field(default_factory=list)
+    members: list[Member] = field(default_factory=list)
     opaque: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A condition such as `customer IN (SELECT …)`.
+
+    Args:
+        text: It as SQL.
+        column: The column.
+        block: The SELECT.
+        negated: Whether it is `NOT IN`.
+    """
+
+    text: str
+    column: str
+    block: Block
+    negated: bool
 
 
 @dataclass(slots=True)
@@ -62,7 +82,7 @@ class Block:
         outputs: Columns of the result that are columns of an input, by name.
         groups: Columns by which the result is grouped; None if it is not. An expression among them is None.
         limit: Maximum number of rows.
-        having: Whether groups are filtered.
+        having: Conditions on groups, None for one about which nothing is known.
     """
 
     select: Any
@@ -73,7 +93,7 @@ class Block:
     outputs: dict[str, tuple[str, str]]
     groups: list[tuple[str, str] | None] | None
     limit: int | None
-    having: bool
+    having: Sequence[GroupCondition | None]
 
     def reorder(self, tree: Tree, conditions: Callable[[frozenset[str], frozenset[str]], Sequence[Equality]]) -> None:
         """Write the joins in another order; join conditions move to WHERE, where they are equivalent.
@@ -258,13 +278,13 @@ def _block(scope: Any, tables: Mapping[str, TableUse | None], known: Mapping[int
     free = free and all(
         source.use is not None or name in scope.sources for source, name in zip(sources, order, strict=True)
     )
-    block = Block(select, sources, [], [], free, {}, None, None, select.args.get("having") is not None)
+    block = Block(select, sources, [], [], free, {}, None, None, ())
     where = select.args.get("where")
     conjuncts = _conjuncts(where.this) if where is not None else []
     outer = [_conjuncts(join.args["on"]) for join in joins if join.args.get("on") is not None]
     by_name = {source.name: source for source in sources}
     for conjunct in conjuncts:
-        _classify(conjunct, block, by_name, pushes=free)
+        _classify(conjunct, block, by_name, pushes=free, known=known)
     for condition in (conjunct for part in outer for conjunct in part):
         _classify(condition, block, by_name, pushes=free)
     for projection in select.expressions:
@@ -272,6 +292,8 @@ def _block(scope: Any, tables: Mapping[str, TableUse | None], known: Mapping[int
             column = projection.unalias()
             block.outputs[projection.alias_or_name] = (column.table, _real_name(by_name, column))
     block.groups = _groups(select, by_name)
+    having = select.args.get("having")
+    block.having = [] if having is None else [_of_groups(part, by_name) for part in _conjuncts(having.this)]
     limit = select.args.get("limit")
     if limit is not None and isinstance(limit.expression, exp.Literal) and limit.expression.is_int:
         block.limit = int(limit.expression.name)
@@ -303,16 +325,47 @@ def _groups(select: Any, sources: Mapping[str, Source]) -> list[tuple[str, str] 
 # ---- conditions ----
 
 
+def _of_groups(condition: Any, sources: Mapping[str, Source]) -> GroupCondition | None:
+    """A comparison of an aggregate with a number; None for any other condition."""
+    if not isinstance(condition, exp.GT | exp.GTE | exp.LT | exp.LTE):
+        return None
+    left, right = condition.this.unnest(), condition.expression.unnest()
+    is_above = isinstance(condition, exp.GT | exp.GTE)
+    if isinstance(left, exp.Literal):
+        left, right, is_above = right, left, not is_above
+    if not isinstance(left, exp.Avg | exp.Count | exp.Sum) or not isinstance(right, exp.Literal) or right.is_string:
+        return None
+    inner = left.this
+    if isinstance(inner, exp.Column) and inner.table in sources:
+        column = (inner.table, _real_name(sources, inner))
+    elif isinstance(left, exp.Count) and isinstance(inner, exp.Star | exp.Literal):
+        column = None
+    else:
+        return None
+    return GroupCondition(left.key, column, is_above, float(right.name))
+
+
 def _conjuncts(condition: Any) -> list[Any]:
     return list(condition.flatten()) if condition.key == "and" else [condition.unnest()]
 
 
-def _classify(conjunct: Any, block: Block, sources: Mapping[str, Source], *, pushes: bool) -> None:
-    """Assign a condition to a join, to an input, or to several."""
+def _classify(
+    conjunct: Any,
+    block: Block,
+    sources: Mapping[str, Source],
+    *,
+    pushes: bool,
+    known: Mapping[int, Block] | None = None,
+) -> None:
+    """Assign a condition to a join, to an input, or to several; `known` are SELECTs within it."""
     conjunct = conjunct.unnest()
     if isinstance(conjunct, exp.And):
         for part in _conjuncts(conjunct):
-            _classify(part, block, sources, pushes=pushes)
+            _classify(part, block, sources, pushes=pushes, known=known)
+        return
+    member = _member(conjunct, sources, known or {})
+    if member is not None:
+        sources[member[0]].members.append(member[1])
         return
     columns = list(conjunct.find_all(exp.Column))
     names = frozenset(column.table for column in columns if column.table in sources)
@@ -331,6 +384,22 @@ def _classify(conjunct: Any, block: Block, sources: Mapping[str, Source], *, pus
         implied = _imply(conjunct, block, sources, pushes=pushes) if is_closed else False
         if not implied:
             block.residual.append((names, text))
+
+
+def _member(conjunct: Any, sources: Mapping[str, Source], known: Mapping[int, Block]) -> tuple[str, Member] | None:
+    """A test of a table's column against the result of a SELECT that refers to nothing around it, with the table."""
+    negated = isinstance(conjunct, exp.Not)
+    test = conjunct.this.unnest() if negated else conjunct
+    query = test.args.get("query") if isinstance(test, exp.In) else None
+    block = None if query is None else known.get(id(query.unnest()))
+    if query is None or block is None or not isinstance(test.this, exp.Column) or len(block.select.selects) != 1:
+        return None
+    inside = {part.alias_or_name for part in query.find_all(exp.Table, exp.Subquery)}
+    source = sources.get(test.this.table)
+    if source is None or source.use is None or any(part.table not in inside for part in query.find_all(exp.Column)):
+        return None
+    column = _real_name(sources, test.this)
+    return source.name, Member(conjunct.sql(dialect=_DIALECT), column, block, negated)
 
 
 def _imply(conjunct: Any, block: Block, sources: Mapping[str, Source], *, pushes: bool) -> bool:

@@ -40,7 +40,7 @@ from skerry.table.statistics.column_statistics import ColumnStatistics
 from skerry.table.statistics.histogram import SampledRows
 from skerry.theta.hashing import hash_bytes
 
-__all__ = ["ASSUMED_EQUALITY", "ASSUMED_RANGE", "selectivity", "share_of_rows"]
+__all__ = ["ASSUMED_EQUALITY", "ASSUMED_RANGE", "damped", "selectivity", "share_of_rows"]
 
 ASSUMED_EQUALITY = 0.1
 ASSUMED_RANGE = 1 / 3

@@ -19,12 +19,13 @@ from skerry.catalog.queries.metadata_tables import MetadataTable, PastTable, Que
 from skerry.catalog.view import DIALECT, View, ViewDefinition
 from skerry.errors import MissingDependencyError, NotFoundError, SchemaError, SkerryError, UnsupportedError
 from skerry.planner.explanation import QueryPlan, SelectPlan
+from skerry.planner.groups import share_of_groups
 from skerry.planner.joined_samples import SampledInput
 from skerry.planner.joins import JoinGraph
 from skerry.planner.ordering import JoinPlan, plan_joins
-from skerry.planner.query import Block, Query, Source, parse_query
+from skerry.planner.query import Block, Member, Query, Source, parse_query
 from skerry.planner.relations import EXACTLY_ONE, Estimate, Relation, row_bytes
-from skerry.planner.selectivity import ASSUMED_EQUALITY, ASSUMED_RANGE, share_of_rows
+from skerry.planner.selectivity import ASSUMED_EQUALITY, ASSUMED_RANGE, damped, share_of_rows
 from skerry.planner.tables import TableUse, ViewText
 from skerry.table.predicate import parse
 from skerry.table.rows.schema import leaf, leaves
@@ -109,7 +110,7 @@ class QueryPlanning:
     def relation(self, source: Source, results: Mapping[int, _Result]) -> Relation:
         """Estimates for an input of a SELECT."""
         if source.use is not None:
-            return self._of_table(source, source.use)
+            return self._of_table(source, source.use, results)
         assumptions: list[str] = []
         result = results.get(id(source.block))
         if result is None:
@@ -128,7 +129,7 @@ class QueryPlanning:
             tuple(assumptions),
         )
 
-    def _of_table(self, source: Source, use: TableUse) -> Relation:
+    def _of_table(self, source: Source, use: TableUse, results: Mapping[int, _Result]) -> Relation:
         table = self.table(use.table)
         if use.table not in self._statistics:
             self._statistics[use.table] = table.statistics()
@@ -145,6 +146,10 @@ class QueryPlanning:
             filtered = replace(possible, rows=min(max(likely, possible.lower), possible.upper))
             share = filtered.rows / rows.rows if rows.rows else 1.0
         sampled = next((column.sampled for column in columns.values() if column.sampled is not None), None)
+        for member in source.members:
+            share_inside = _share_of_members(member, columns, results.get(id(member.block)))
+            assumptions.append(f"{member.text}: {share_inside:.2%} of rows")
+            filtered = filtered.times(share_inside, 0.0, 1.0)
         filtered = _with_guesses(filtered, source.opaque, assumptions)
         types = {found.name: found.type for found in leaves(table.schema)}
         needed = {name: types[name] for name in use.columns if name in types}
@@ -155,7 +160,7 @@ class QueryPlanning:
             filtered,
             columns,
             types,
-            (*source.filters, *source.opaque),
+            (*source.filters, *(member.text for member in source.members), *source.opaque),
             row_bytes(needed),
             tuple(f"{source.name}: {text}" for text in assumptions),
             None if sampled is None else SampledInput(sampled, predicate, share, rows.rows, use.table),
@@ -358,8 +363,35 @@ def _guess(condition: str) -> float:
     return ASSUMED_EQUALITY if "=" in text and not is_range else ASSUMED_RANGE
 
 
+def _share_of_members(member: Member, columns: Mapping[str, ColumnStatistics], result: _Result | None) -> float:
+    """The share of rows whose value is in the result of a SELECT, all of whose values are taken to be in the column."""
+    known = columns.get(member.column)
+    if result is None or known is None or not known.ndv or not known.freshness.is_fresh:
+        return _ASSUMED_SUBQUERY
+    (output,) = member.block.select.selects
+    inside = result.columns.get(output.alias_or_name)
+    distinct = min(result.rows.rows, inside.ndv if inside is not None and inside.ndv else math.inf)
+    share = min(1.0, distinct / known.ndv)
+    return 1.0 - share if member.negated else share
+
+
+def _having(block: Block, relations: Mapping[str, Relation], group_rows: float) -> float:
+    """The share of groups that their conditions leave."""
+    shares = []
+    for condition in block.having:
+        values = None
+        if condition is not None and condition.column is not None:
+            name, column = condition.column
+            sampled = relations[name].sampled
+            values = None if sampled is None else sampled.values_of(column)
+        share = None if condition is None else share_of_groups(condition, values, group_rows)
+        shares.append(ASSUMED_RANGE if share is None else share)
+    return damped(shares)
+
+
 def _grouped(rows: Estimate, block: Block, relations: Mapping[str, Relation]) -> Estimate:
     """Rows of the result after GROUP BY, HAVING and LIMIT."""
+    before = rows.rows
     if block.groups is not None:
         if not block.groups:
             rows = EXACTLY_ONE
@@ -371,7 +403,8 @@ def _grouped(rows: Estimate, block: Block, relations: Mapping[str, Relation]) ->
                 distinct, most = max(distinct, rows.rows), math.inf
             rows = Estimate(min(distinct, rows.rows), min(1.0, rows.lower), min(most, rows.upper))
     if block.having:
-        rows = rows.times(ASSUMED_RANGE, 0.0, 1.0)
+        share = _having(block, relations, before / max(rows.rows, 1.0))
+        rows = rows.times(max(share, min(1.0, 0.5 / max(rows.rows, 1.0))), 0.0, 1.0)
     return rows if block.limit is None else rows.at_most(float(block.limit))
 
 
