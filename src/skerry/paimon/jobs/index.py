@@ -9,6 +9,7 @@ from skerry.paimon.handle import PaimonHandle
 from skerry.paimon.index_files import index_task, indexed_table, register
 from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.planning.splits import SplitFile
+from skerry.paimon.planning.table_indexes import forget_indexes
 from skerry.paimon.reading.scan import PaimonScan
 from skerry.table.files.data_file import DataFile
 from skerry.table.indexes.publishing import build_missing, described_indexes, merge_small
@@ -50,6 +51,7 @@ def index(
         built, summary = build_missing(known, tasks, files, executor or ThreadExecutor(), progress)
         if built:
             register(known, built, files)
+            forget_indexes(state)
     merge_small_indexes(state, executor)
     return summary
 
@@ -69,6 +71,7 @@ def merge_small_indexes(state: PaimonState, executor: Executor | None = None) ->
         merged = merge_small(known, data_files, files, executor or ThreadExecutor())
         if merged.new:
             register(known, merged.new, files, merged.gone)
+            forget_indexes(state)
 
 
 def indexes(state: PaimonState) -> list[TableIndex]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -65,6 +66,14 @@ class PaimonState:
     def options(self) -> CoreOptions:
         """The table's options, typed."""
         return CoreOptions(self.schema.options)
+
+    @cached_property
+    def remembered(self) -> dict[Hashable, Any]:
+        """What layers above know of this state, and would find out again: it never changes."""
+        return {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "remembered"}
 
     @property
     def properties(self) -> dict[str, str]:

@@ -25,6 +25,7 @@ from skerry.table.predicate import Column, FieldMetrics
 __all__ = [
     "MetricsLookup",
     "PartitionCodes",
+    "ReadEntries",
     "described_fields",
     "live_rows",
     "partition_codes",
@@ -48,6 +49,30 @@ _IDENTITY: Final = (
 
 
 # Live entries -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ReadEntries:
+    """Entries of manifests as read, including deleted files.
+
+    Args:
+        entries: Columns of `skerry.paimon.manifests.manifest.ENTRY_SCHEMA`, in the order of the manifests.
+        partitions: Their partitions.
+    """
+
+    entries: pa.RecordBatch
+    partitions: PartitionCodes
+
+    def take(self, rows: Longs) -> ReadEntries:
+        """The entries of some rows."""
+        if len(rows) == self.entries.num_rows:
+            return self
+        partitions = PartitionCodes(self.partitions.rows, self.partitions.values, self.partitions.codes[rows])
+        return ReadEntries(self.entries.take(pa.array(rows)), partitions)
+
+    def numbers(self, name: str) -> Longs:
+        """A column of integers without nulls."""
+        return self.entries.column(name).to_numpy(zero_copy_only=False).astype(np.int64)
 
 
 def live_rows(entries: pa.RecordBatch, *, location: str | None = None) -> Longs:

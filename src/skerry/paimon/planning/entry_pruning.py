@@ -28,10 +28,11 @@ from skerry.paimon.planning.bucket_sections import (
     pack_sections,
 )
 from skerry.paimon.planning.deletion_positions import Positions
-from skerry.paimon.planning.entry_columns import PartitionCodes, live_rows, partition_metrics
+from skerry.paimon.planning.entry_columns import ReadEntries, live_rows, partition_metrics
 from skerry.paimon.planning.file_locations import bucket_folders, check_locations
 from skerry.paimon.planning.file_pruning import FilePruner, index_sources
 from skerry.paimon.planning.hash_pruning import buckets_with_hashes
+from skerry.paimon.planning.known_files import KnownFiles
 from skerry.paimon.planning.planned_splits import PaimonPlan, PlannedFiles, PlannedSplits
 from skerry.paimon.planning.row_id_pruning import RowIdPruner
 from skerry.paimon.planning.row_sections import row_sections
@@ -47,36 +48,12 @@ if TYPE_CHECKING:
     from skerry.paimon.planning.table_indexes import IndexLookup
     from skerry.table.indexes.conditions import IndexCondition
 
-__all__ = ["EntryPruner", "ReadEntries"]
+__all__ = ["EntryPruner"]
 
 _Mask = npt.NDArray[np.bool_]
 _RULE: Final = "docs/formats/paimon.md § 7.4"
 _BY_KEYS: Final = "files by index of keys"
 _BY_ROWS: Final = "rows by index"
-
-
-@dataclass(frozen=True, slots=True)
-class ReadEntries:
-    """Entries of manifests as read, including deleted files.
-
-    Args:
-        entries: Columns of `skerry.paimon.manifests.manifest.ENTRY_SCHEMA`, in the order of the manifests.
-        partitions: Their partitions.
-    """
-
-    entries: pa.RecordBatch
-    partitions: PartitionCodes
-
-    def take(self, rows: Longs) -> ReadEntries:
-        """The entries of some rows."""
-        if len(rows) == self.entries.num_rows:
-            return self
-        partitions = PartitionCodes(self.partitions.rows, self.partitions.values, self.partitions.codes[rows])
-        return ReadEntries(self.entries.take(pa.array(rows)), partitions)
-
-    def numbers(self, name: str) -> Longs:
-        """A column of integers without nulls."""
-        return self.entries.column(name).to_numpy(zero_copy_only=False).astype(np.int64)
 
 
 @dataclass
@@ -121,17 +98,37 @@ class EntryPruner:
             UnsupportedError: Files are of a kind that is not supported.
         """
         live = self._live(found)
+        return self._plan_live(live, vector_locations(self.state, self.snapshot), None, list_partitions=list_partitions)
+
+    def known(self, found: ReadEntries) -> KnownFiles:
+        """What is to be kept of the live files of all partitions; see `plan`."""
+        live = self._live(found)
+        return KnownFiles(live, vector_locations(self.state, self.snapshot), self._pruner(live, None))
+
+    def plan_known(self, known: KnownFiles, *, list_partitions: bool = False) -> PaimonPlan:
+        """Plan a read of files that were kept; see `plan`."""
+        may, _ = self._partition_may(known.live)
+        live = known.live.take(np.flatnonzero(may[known.live.partitions.codes]))
+        return self._plan_live(live, known.vectors, known, list_partitions=list_partitions)
+
+    def _plan_live(
+        self,
+        live: ReadEntries,
+        vectors: Mapping[VectorKey, VectorLocation],
+        known: KnownFiles | None,
+        *,
+        list_partitions: bool,
+    ) -> PaimonPlan:
         partitions = self._present(live) if list_partitions else frozenset()
         live = self._drop_levels(self._prune_buckets(live))
-        vectors = vector_locations(self.state, self.snapshot)
-        return replace(self._sections(live, vectors), partitions=partitions)
+        return replace(self._sections(live, vectors, known), partitions=partitions)
 
     def plan_added(self, found: ReadEntries) -> PaimonPlan:
         """Plan a read of the added files, each by itself, or with others that have columns of its rows; see `plan`."""
         added = found.take(np.flatnonzero(found.numbers("_KIND") == FileKind.ADD))
         partition_may, _ = self._partition_may(added)
         live = self._checked(added.take(np.flatnonzero(partition_may[added.partitions.codes])))
-        judge = self._pruner(live)
+        judge = self._pruner(live, None)
         if self.state.options.data_evolution:
             sections, _ = self._overlaps(live)
             verdict = judge.by_stitched_values(sections)
@@ -239,19 +236,22 @@ class EntryPruner:
 
     # ---- files ----
 
-    def _pruner(self, live: ReadEntries) -> FilePruner:
-        return FilePruner(self.state, self.conjuncts, live.entries, live.partitions, self.location)
+    def _pruner(self, live: ReadEntries, known: KnownFiles | None) -> FilePruner:
+        metrics = known.metrics if known is not None and live is known.live else None
+        return FilePruner(self.state, self.conjuncts, live.entries, live.partitions, self.location, metrics)
 
-    def _sections(self, live: ReadEntries, vectors: Mapping[VectorKey, VectorLocation]) -> PaimonPlan:
+    def _sections(
+        self, live: ReadEntries, vectors: Mapping[VectorKey, VectorLocation], known: KnownFiles | None
+    ) -> PaimonPlan:
         """Prune live files by keys, then sections of them by values and indexes."""
         options = self.state.options
-        by_keys = self._pruner(live).by_keys()
+        by_keys = self._pruner(live, known).by_keys()
         lookup = self._lookup()
         files = live.take(np.flatnonzero(by_keys.may))
         if lookup is not None:
             files = self._look_keys_up(lookup, files)
         sections, ranges = self._overlaps(files)
-        pruner = self._pruner(files)
+        pruner = self._pruner(files, known)
         verdict = pruner.by_stitched_values(sections) if options.data_evolution else pruner.by_values()
         whole_rows = keeps_values(options)
         kept = sections.only(sections.any(verdict.may) | (~sections.is_raw & (not whole_rows)))
@@ -280,7 +280,7 @@ class EntryPruner:
     def _look_keys_up(self, lookup: IndexLookup, files: ReadEntries) -> ReadEntries:
         """Files without those whose indexes have none of the keys."""
         every = np.arange(files.entries.num_rows)
-        found = lookup.rows(files.entries, every, self._places(files), lookup.on_keys)
+        found = lookup.rows(files.entries, every, self._places(files), lookup.on_keys) if lookup.on_keys else {}
         empty = [number for number, rows in found.items() if not len(rows)]
         if not empty:
             return files

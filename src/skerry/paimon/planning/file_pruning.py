@@ -63,6 +63,7 @@ class FilePruner:
         entries: Live files: columns of `skerry.paimon.manifests.manifest.ENTRY_SCHEMA`.
         partitions: Their partitions.
         location: The snapshot, for messages.
+        known: What is known already of a column in the files; None if nothing is.
     """
 
     state: PaimonState
@@ -70,6 +71,11 @@ class FilePruner:
     entries: pa.RecordBatch
     partitions: PartitionCodes
     location: str
+    known: MetricsLookup | None = None
+
+    def value_metrics(self, column: Column) -> FieldMetrics | None:
+        """What the files say about the values of a column."""
+        return self._value_lookup(column)
 
     def by_keys(self) -> Judgement:
         """Judge by partition values and primary keys, which all versions of a row share."""
@@ -180,6 +186,8 @@ class FilePruner:
 
     @cached_property
     def _value_lookup(self) -> MetricsLookup:
+        if self.known is not None:
+            return self.known
         return value_metrics(self.entries, self.schemas, location=self.location)
 
     def _partition_lookup(self, column: Column) -> FieldMetrics | None:

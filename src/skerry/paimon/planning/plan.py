@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -25,8 +25,9 @@ from skerry.paimon.manifests.manifest_list import ManifestFileMeta, read_manifes
 from skerry.paimon.manifests.metadata_file import stats_struct
 from skerry.paimon.metadata.snapshot import Snapshot
 from skerry.paimon.metadata.state import PaimonState
-from skerry.paimon.planning.entry_columns import partition_codes, stats_metrics
-from skerry.paimon.planning.entry_pruning import EntryPruner, ReadEntries
+from skerry.paimon.planning.entry_columns import ReadEntries, partition_codes, stats_metrics
+from skerry.paimon.planning.entry_pruning import EntryPruner
+from skerry.paimon.planning.known_files import MOST_FILES, KnownFiles
 from skerry.paimon.planning.planned_splits import PaimonPlan, PlannedFiles, PlannedSplits
 from skerry.paimon.planning.sections import Sections
 from skerry.paimon.values.simple_stats import stats_record
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ScanPlanner"]
 
+_ASKED: Final = "planned"
+"""Key of what is remembered of a state that was planned once."""
 _AHEAD_BYTES: Final = 4 << 20
 """Maximum encoded size of the manifests that are decoded ahead of those before them."""
 
@@ -56,6 +59,8 @@ class ScanPlanner:
         list_partitions: Whether a plan lists the partitions.
         level: Only files of this level are read; all if None.
         sought: Conditions that matching rows satisfy, too, and with which the table's indexes help.
+        remembers: Whether files are kept for later plans of the same state, whose steps then leave out those of
+            manifests and partitions.
     """
 
     state: PaimonState
@@ -65,6 +70,7 @@ class ScanPlanner:
     list_partitions: bool = False
     level: int | None = None
     sought: tuple[IndexCondition, ...] = ()
+    remembers: bool = False
 
     def plan(self, snapshot: Snapshot | None) -> PaimonPlan:
         """Find the files that can hold matching rows of a snapshot.
@@ -85,11 +91,28 @@ class ScanPlanner:
             (snapshot.delta_manifest_list, snapshot.delta_manifest_list_size),
         ]
         with WorkPool(self.threads, "plan", is_local=is_local(self.state.location)) as pool:
-            found, step = self._read(lists, snapshot, pool)
             pruner = EntryPruner(
-                self.state, self.conjuncts, snapshot, pool, [step], self.elsewhere, self.level, self.sought
+                self.state, self.conjuncts, snapshot, pool, [], self.elsewhere, self.level, self.sought
             )
+            known = self._known(lists, snapshot, pool) if self.remembers else None
+            if known is not None:
+                return pruner.plan_known(known, list_partitions=self.list_partitions)
+            found, step = self._read(lists, snapshot, pool)
+            pruner.steps.append(step)
             return pruner.plan(found, list_partitions=self.list_partitions)
+
+    def _known(self, lists: Sequence[tuple[str, int | None]], snapshot: Snapshot, pool: WorkPool) -> KnownFiles | None:
+        """The files of the state, from the second plan on; None if there are many."""
+        remembered = self.state.remembered
+        if KnownFiles not in remembered:
+            if _ASKED not in remembered:
+                remembered[_ASKED] = True
+                return None
+            found, _ = replace(self, conjuncts=())._read(lists, snapshot, pool)  # noqa: SLF001  of the same class
+            known = EntryPruner(self.state, (), snapshot, pool).known(found)
+            remembered[KnownFiles] = known if known.live.entries.num_rows <= MOST_FILES else None
+        found_files: KnownFiles | None = remembered[KnownFiles]
+        return found_files
 
     def plan_delta(self, snapshot: Snapshot) -> PaimonPlan:
         """Find the files that the commit of a snapshot added, each to be read without merging.

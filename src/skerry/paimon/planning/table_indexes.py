@@ -27,7 +27,7 @@ from skerry.table.indexes.words import index_conditions
 from skerry.table.predicate import Predicate
 from skerry.table.work.read_ahead import WorkPool
 
-__all__ = ["IndexLookup", "file_columns"]
+__all__ = ["IndexLookup", "file_columns", "forget_indexes", "known_indexes"]
 
 
 def file_columns(now: TableSchema, then: TableSchema) -> dict[int, str]:
@@ -53,6 +53,20 @@ def _at_every_level(fields: Iterable[DataField], prefix: str = "") -> Iterator[t
         yield prefix + field.name, field
         if isinstance(field.type, RowType):
             yield from _at_every_level(field.type.fields, f"{prefix}{field.name}.")
+
+
+def known_indexes(state: PaimonState) -> TableIndexes:
+    """The indexes of a table, as they were when one of its files was first looked for with this state."""
+    found: TableIndexes | None = state.remembered.get(TableIndexes)
+    if found is None:
+        pieces = listed_pieces(state.storage, state.location)
+        found = state.remembered[TableIndexes] = TableIndexes(state.storage, state.location, pieces)
+    return found
+
+
+def forget_indexes(state: PaimonState) -> None:
+    """Look for indexes again: the registry of the state's table has new pieces."""
+    state.remembered.pop(TableIndexes, None)
 
 
 @dataclass(frozen=True)
@@ -116,5 +130,4 @@ class IndexLookup:
 
     @cached_property
     def _indexes(self) -> TableIndexes:
-        storage, location = self.state.storage, self.state.location
-        return TableIndexes(storage, location, listed_pieces(storage, location))
+        return known_indexes(self.state)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -70,6 +71,7 @@ class PaimonScan(TableScan):
         self._threads = threads or default_threads()
         self._memory_bytes = memory_bytes
         self._highest_level = highest_level
+        self._remembers = True
         known = self._known_columns()
         self._predicate = parse(where, known)
         self._values: tuple[PathValue, ...] = ()
@@ -159,7 +161,9 @@ class PaimonScan(TableScan):
         Raises:
             SkerryError: As `plan`.
         """
-        plan = self._plan()
+        fresh = copy.copy(self)
+        fresh._remembers = False  # noqa: SLF001  of the same class; all steps are to be told
+        plan = fresh._plan()  # noqa: SLF001
         return Explanation(
             self._state.name,
             self.snapshot_id,
@@ -180,7 +184,9 @@ class PaimonScan(TableScan):
         """The splits of a branch, except for partitions that are read from another one."""
         conjuncts = tuple(part for part in conjuncts_of(self._predicate) if not on_positions(part))
         level = state.options.num_levels - 1 if self._highest_level and state.schema.primary_keys else None
-        planner = ScanPlanner(state, conjuncts, self._threads, elsewhere, list_partitions, level)
+        planner = ScanPlanner(
+            state, conjuncts, self._threads, elsewhere, list_partitions, level, remembers=self._remembers
+        )
         return planner.plan(state.snapshot)
 
     # ---- reading ----

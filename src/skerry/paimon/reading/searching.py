@@ -11,12 +11,11 @@ from skerry.bitmaps.position_sets import intersection
 from skerry.paimon.metadata.state import PaimonState
 from skerry.paimon.planning.bucket_sections import keeps_values
 from skerry.paimon.planning.splits import Section, Split, SplitFile
-from skerry.paimon.planning.table_indexes import file_columns
+from skerry.paimon.planning.table_indexes import file_columns, known_indexes
 from skerry.paimon.reading.fallback_scan import scan
 from skerry.table.arguments import SearchOptions
 from skerry.table.files.data_file import DataFile
 from skerry.table.indexes.finding import TableIndexes
-from skerry.table.indexes.registry import listed_pieces
 from skerry.table.indexes.word_search import WordSearch
 
 __all__ = ["search", "search_count"]
@@ -40,7 +39,7 @@ def _found(
     """The rows that match, with some columns at least."""
     searched = scan(state, None, options.where, snapshot=options.snapshot, threads=options.threads)
     words = WordSearch.of(searched.schema, state.properties, options.column, options.query)
-    indexes = TableIndexes(state.storage, state.location, listed_pieces(state.storage, state.location))
+    indexes = known_indexes(state)
 
     def found() -> Iterator[pa.RecordBatch]:
         for reader, splits in searched.reads():
