@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from skerry.errors import FormatError, UnsupportedError
 from skerry.table.statistics import column_sample, group_samples
-from skerry.table.statistics.file_groups import SketchedFile, key_of
+from skerry.table.statistics.file_groups import SketchedFile, ThinnedGroup, key_of
 from skerry.table.statistics.group_samples import GroupSamples
 from skerry.table.statistics.group_samples_layout import decode_group_samples, encode_group_samples
 from skerry.theta import Sample
@@ -196,3 +196,14 @@ def test_bytes_that_are_no_group_samples_are_refused():
         changed[rng.integers(4, len(data))] ^= 1 << int(rng.integers(0, 8))
         with suppress(FormatError, UnsupportedError):
             decode_group_samples(bytes(changed))
+
+
+def test_values_that_were_looked_for_below_a_lower_threshold_thin_no_group():
+    """As when another writer has sampled the table again while the deleted rows were read."""
+    searched, again = (GroupSamples().with_files([file_of("a", set(range(100)), k=k)]) for k in (K, 8192))
+    thetas = {id_: column.theta for id_, column in searched.columns.items()}
+    (group,) = again.groups
+    none = {id_: np.empty(0, np.uint64) for id_ in thetas}
+    thin = ThinnedGroup(group.files, {key_of("a"): 7}, 99, none, thetas=thetas)
+    assert searched.with_thinned([thin]).files == {key_of("a"): 7}
+    assert again.with_thinned([thin]).files == {key_of("a"): 0}, "a hash above may be gone as well"

@@ -119,6 +119,7 @@ def _thin_groups(
         return ()
     search = _Search(executor, state, ref, columns, changes)
     looked = search.look_at_rows_that_go(groups, worth)
+    thetas = {leaf.field_id: groups.columns[leaf.field_id].theta for leaf in columns}
     thinned = []
     for row, keys in worth.items():
         group = groups.groups[row]
@@ -127,7 +128,7 @@ def _thin_groups(
         lost = sum(len(changes[key].matches) for key in keys)
         now = {key: deletes[key] for key in keys}
         positions = {key: changes[key].matches.positions for key in keys}
-        thinned.append(ThinnedGroup(group.files, now, group.row_count - lost, gone, positions))
+        thinned.append(ThinnedGroup(group.files, now, group.row_count - lost, gone, positions, thetas))
     return tuple(thinned)
 
 

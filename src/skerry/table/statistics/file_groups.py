@@ -87,6 +87,7 @@ class ThinnedGroup:
         row_count: The remaining rows.
         gone: By field id, uint64[n], the hashes of the column's sample that no remaining row has.
         positions: By key of the file, int64[n], the positions of the rows that are gone, ascending.
+        thetas: By field id, the threshold below which hashes were looked for.
     """
 
     before: Mapping[int, int]
@@ -94,3 +95,4 @@ class ThinnedGroup:
     row_count: int
     gone: Mapping[int, npt.NDArray[np.uint64]]
     positions: Mapping[int, npt.NDArray[np.int64]] = field(default_factory=dict)
+    thetas: Mapping[int, int] = field(default_factory=dict)

@@ -171,13 +171,17 @@ class GroupSamples:
     def with_thinned(self, thinned: Iterable[ThinnedGroup]) -> GroupSamples:
         """Remove the hashes of deleted rows; the groups stay exact.
 
-        Only exact groups with exactly these files and deletes are thinned, and only if all of
-        their columns were searched.
+        Only exact groups with exactly these files and deletes are thinned, and only if all of their columns were
+        searched, up to their thresholds: another writer may have sampled the table again in the meantime.
         """
         groups, columns, left = list(self.groups), dict(self.columns), self.rows
         for thin in thinned:
+            if not columns.keys() <= thin.gone.keys():
+                continue
+            if any(column.theta > thin.thetas.get(id_, column.theta) for id_, column in columns.items()):
+                continue
             for row, group in enumerate(groups):
-                if group.exact and group.files == thin.before and columns.keys() <= thin.gone.keys():
+                if group.exact and group.files == thin.before:
                     files = {**group.files, **thin.deletes}
                     groups[row] = replace(group, files=files, row_count=thin.row_count)
                     columns = {id_: column.without(row, thin.gone[id_]) for id_, column in columns.items()}

@@ -18,7 +18,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from skerry.table.statistics.column_sample import SAMPLE_HASHES, ColumnSample
+from skerry.table.statistics.column_sample import SAMPLE_HASHES, ColumnSample, distinct
 from skerry.table.statistics.file_groups import FileGroup, SketchedFile, key_of
 from skerry.table.statistics.group_samples import GroupSamples, groups_with, rows_of_files
 from skerry.table.statistics.pieces.row_piece import RowPiece
@@ -379,7 +379,7 @@ def _changed(
         rows = np.flatnonzero(_unpack(np.bitwise_or.reduce(was ^ after.members, axis=0), len(hashes)))
         values, old, new = hashes[rows], _bits_at(was, rows), _bits_at(after.members, rows)
     else:
-        values = np.union1d(earlier, hashes)
+        values = distinct([earlier, hashes])
         bits = _unpack(before.members, len(earlier)).T
         old = np.zeros((len(values), len(sources)), np.bool_)
         new = np.zeros((len(values), len(sources)), np.bool_)
@@ -400,7 +400,7 @@ def _bits_at(members: _Packed, rows: npt.NDArray[np.int64]) -> _Bits:
 
 def _of_parts(parts: Sequence[_Hashes], groups: Sequence[int], count: int) -> tuple[_Hashes, _Bits, _Bits]:
     """The hashes of files, each in one group, as changes of a column."""
-    values = parts[0] if len(parts) == 1 else np.unique(np.concatenate(parts))
+    values = parts[0] if len(parts) == 1 else distinct(parts)
     members = np.zeros((len(values), count), np.bool_)
     for part, group in zip(parts, groups, strict=True):
         members[np.searchsorted(values, part), group] = True
