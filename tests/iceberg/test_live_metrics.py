@@ -128,3 +128,14 @@ def test_a_promoted_column_is_compared_by_its_new_type(tmp_path):
     table.update_schema().update_column("n", pa.int64()).commit()
     table.append(pa.table({"n": [2**40]}))
     assert (check(table)["n"].min, check(table)["n"].max) == (-1, 2**40)
+
+
+@pytest.mark.parametrize("format", ["iceberg", "paimon"])
+def test_a_unique_column_has_no_more_values_than_rows(tmp_path, format):
+    table = skerry.connect(tmp_path).create_table("d.t", pa.schema([("s", pa.string())]), format=format)
+    table.append(pa.table({"s": [f"O-{number:06}" for number in range(20_000)] + [None] * 5}))
+    found = table.statistics()["s"]
+    assert found.sketch.estimate() > 20_000
+    assert found.ndv == found.upper == 20_000
+    assert found.lower < 20_000
+    assert found.freshness.is_fresh

@@ -79,11 +79,13 @@ class ColumnMetrics:
         null_count: Nulls in all files; None if unknown for a file.
         min: The smallest lower bound; None if unknown for a file with values.
         max: The largest upper bound; None if unknown for a file with values.
+        values: At most how many rows are not null.
     """
 
     null_count: int | None
     min: Any
     max: Any
+    values: int
 
 
 def column_metrics(files: Iterable[DataFile], column: Leaf) -> ColumnMetrics:
@@ -94,10 +96,12 @@ def column_metrics(files: Iterable[DataFile], column: Leaf) -> ColumnMetrics:
     nulls: int | None = 0
     lows: list[Any] | None = []
     highs: list[Any] | None = []
+    valued = 0
     for file in files:
         file_nulls = file.null_value_counts.get(column.field_id)
         nulls = None if nulls is None or file_nulls is None else nulls + file_nulls
         values = file.value_counts.get(column.field_id, file.record_count)
+        valued += values - (file_nulls or 0)
         if values in (0, file_nulls):
             continue
         if column.has_shapes:  # bounds are points, not values
@@ -105,7 +109,7 @@ def column_metrics(files: Iterable[DataFile], column: Leaf) -> ColumnMetrics:
         lows = _gather(lows, column.type, file.lower_bounds.get(column.field_id))
         highs = _gather(highs, column.type, file.upper_bounds.get(column.field_id))
     low, high = (min(lows) if lows else None), (max(highs) if highs else None)
-    return ColumnMetrics(nulls, natural_value(column.type, low), natural_value(column.type, high))
+    return ColumnMetrics(nulls, natural_value(column.type, low), natural_value(column.type, high), valued)
 
 
 def _gather(values: list[Any] | None, type_: pa.DataType, bound: bytes | None) -> list[Any] | None:

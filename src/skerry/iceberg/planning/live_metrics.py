@@ -38,11 +38,12 @@ _EXTREMES = pa.schema(
         ("low_is_known", pa.bool_()),
         ("high", pa.binary()),
         ("high_is_known", pa.bool_()),
+        ("values", pa.int64()),
     ]
 )
 """A row per column: its nulls, null if a file lacks their number; the serialised least and greatest bound, null if no
-file has values; and whether no file with values lacks that bound."""
-_VERSION = 1
+file has values; whether no file with values lacks that bound; and at most how many rows are not null."""
+_VERSION = 2
 """Must be raised when the same manifest gives other extremes."""
 
 
@@ -102,12 +103,13 @@ def _name(columns: Sequence[Leaf]) -> str:
 def _united(column: Leaf, extremes: Sequence[dict[str, Any]]) -> ColumnMetrics:
     """The metrics of a column, of its extremes in each manifest."""
     nulls = [one["nulls"] for one in extremes]
-    bounds = []
+    bounds: list[Any] = []
     for which, choose in (("low", min), ("high", max)):
         is_known = all(one[f"{which}_is_known"] for one in extremes)
         values = [decode_value(column.type, one[which]) for one in extremes if is_known and one[which] is not None]
         bounds.append(natural_value(column.type, choose(values) if values else None))
-    return ColumnMetrics(None if None in nulls else sum(nulls), *bounds)
+    low, high = bounds
+    return ColumnMetrics(None if None in nulls else sum(nulls), low, high, sum(one["values"] for one in extremes))
 
 
 def _extremes(entries: pa.RecordBatch, columns: Sequence[Leaf]) -> pa.RecordBatch:
@@ -121,7 +123,10 @@ def _extremes(entries: pa.RecordBatch, columns: Sequence[Leaf]) -> pa.RecordBatc
         values = metrics.counts("value_counts", column.field_id)
         values = np.where(values < 0, rows, values)
         valued = pa.array((values != 0) & (nulls != values))
-        one: dict[str, Any] = {"nulls": None if (nulls < 0).any() else int(nulls.sum())}
+        one: dict[str, Any] = {
+            "nulls": None if (nulls < 0).any() else int(nulls.sum()),
+            "values": int((values - np.maximum(nulls, 0)).sum()),
+        }
         for which, name in (("low", "lower_bounds"), ("high", "upper_bounds")):
             bounds = metrics.values(name, column.field_id).filter(valued)
             is_known = not bounds.null_count and not (column.has_shapes and len(bounds))  # of shapes they are points

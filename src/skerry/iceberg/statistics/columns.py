@@ -125,6 +125,7 @@ def distinct_counts(
 def _statistics(
     leaf: Leaf, metrics: ColumnMetrics, found: Estimate, counts_nulls: bool, sampled: SampledRows
 ) -> ColumnStatistics:
+    found = found.at_most(metrics.values)
     return ColumnStatistics(
         column=leaf.name,
         field_id=leaf.field_id,

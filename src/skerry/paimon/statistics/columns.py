@@ -130,6 +130,8 @@ def _statistics(leaf: Leaf, metrics: FieldMetrics | None, found: Estimate, count
     nulls = None
     if metrics is not None and counts_nulls and (metrics.null_counts >= 0).all():
         nulls = int(metrics.null_counts.sum())
+    if metrics is not None and (metrics.value_counts >= 0).all():
+        found = found.at_most(int((metrics.value_counts - np.maximum(metrics.null_counts, 0)).sum()))
     return ColumnStatistics(
         column=leaf.name,
         field_id=leaf.field_id,

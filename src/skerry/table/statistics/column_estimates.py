@@ -7,7 +7,7 @@ values, those in which every row matches a lower bound.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -45,6 +45,15 @@ class Estimate:
     def of(cls, sketch: ThetaSketch) -> Estimate:
         """The estimate from a sketch of exactly the requested rows."""
         return cls(FRESH, sketch.estimate(), *sketch.bounds(2), sketch)
+
+    def at_most(self, rows: int) -> Estimate:
+        """The estimate where so many rows have a value: the sketch of a unique column may be too high by its error."""
+        if self.ndv is None or not (self.freshness.is_fresh or self.freshness.state is FreshnessState.UPPER_BOUND):
+            return self  # a stale count is that of other rows
+        ndv, lower, upper = (
+            None if count is None else min(count, rows) for count in (self.ndv, self.lower, self.upper)
+        )
+        return replace(self, ndv=ndv, lower=lower, upper=upper)
 
 
 @dataclass(frozen=True, slots=True)
