@@ -107,6 +107,8 @@ class GroupSamples:
 
     def without_files(self, locations: Collection[str]) -> GroupSamples:
         """Remove files: groups that lose all of theirs are dropped, those that lose some are no longer exact."""
+        if not locations and self.groups:
+            return self
         gone = {key_of(location) for location in locations}
         return self._only_files(lambda file: file not in gone)
 
@@ -156,6 +158,8 @@ class GroupSamples:
             now: By key of the location, the key of the deletes that apply to the file now.
             same_rows: Whether these deletes only replace others that deleted the same rows, so that no group changes.
         """
+        if not now:
+            return self
         groups = []
         all_changed: set[int] = set()
         for group in self.groups:
@@ -213,6 +217,8 @@ class GroupSamples:
 
         A group is replaced if all of its files were sampled again, with the deletes that currently apply.
         """
+        if not files:
+            return self
         known = self.files
         again = {key: file for file in files if known.get(key := key_of(file.location)) == file.deletes}
         replaced = [group for group in self.groups if not group.exact and group.files.keys() <= again.keys()]

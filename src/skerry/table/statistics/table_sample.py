@@ -123,7 +123,8 @@ class TableSample:
             max_groups: Maximum number of groups.
             sketch_bytes: Maximum size of sketches of single groups.
         """
-        groups, known = self.groups, self.groups.files
+        groups = self.groups
+        known = groups.files if change.removed or change.deletes else {}
         missing = self.missing_files - sum(key_of(location) not in known for location in change.removed)
         if change.same_rows:
             groups = groups.with_files_rewritten(change.removed, change.added, max_groups=max_groups)
