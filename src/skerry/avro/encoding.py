@@ -83,7 +83,8 @@ def _of_field(field: pa.Field, array: pa.Array, present: _Mask) -> list[_Piece]:
         return []
     valid = present & np.asarray(array.is_valid())
     if field.nullable:
-        return [_fixed((valid * 2).astype(np.uint8).reshape(-1, 1), present), *_of_values(array, valid)]
+        branch = _fixed((valid * 2).astype(np.uint8).reshape(-1, 1), present)
+        return [branch, *_of_values(array, valid)] if valid.any() else [branch]
     if not np.array_equal(valid, present):
         raise SchemaError(f"column {field.name!r} is required, but null")
     return _of_values(array, valid)
