@@ -21,7 +21,7 @@ from skerry import amudai
 from skerry.amudai.indexes.character_tables import alphanumeric_flags, upper_case
 from skerry.amudai.indexes.collations import Collation, fold_bytes
 from skerry.amudai.indexes.descriptors import HashDescription, TextDescription, decode_index
-from skerry.amudai.indexes.hash_buckets import build_partition
+from skerry.amudai.indexes.hash_buckets import build_partition, is_of_unique_keys
 from skerry.amudai.indexes.hash_keys import has_keys, keys_of_leaf
 from skerry.amudai.indexes.leaves import leaves_of_column
 from skerry.amudai.indexes.position_lists import decode_positions, encode_positions
@@ -491,3 +491,25 @@ def test_indexed_search_finds_what_the_values_say(
     for file in written.index_files:  # without them, the tokenizer is known and every value is looked at
         Path(file).unlink()
     assert amudai.ShardFile(folder / "a.amudai.shard").search("text", query) == found
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 2**64 - 1) | st.integers(0, 40), st.integers(0, 200)), max_size=120),
+    st.sampled_from([1, 2, 4]),
+)
+def test_partitions_are_those_of_a_plain_twin(pairs, partitions):
+    """Keys that all differ are ordered in their buckets, others before they get there."""
+    keys = np.array([key for key, _ in pairs], np.uint64)
+    rows = np.array([row for _, row in pairs], np.int64)
+    for ordinal in range(partitions):
+        mine = [(key, row) for key, row in pairs if key * partitions >> 64 == ordinal]
+        count = 2
+        while count < len({key for key, _ in mine}) // 2:
+            count *= 2
+        expected: list[list[dict[str, object]]] = [[] for _ in range(count)]
+        for key in sorted({key for key, _ in mine}):
+            found = sorted({row for other, row in mine if other == key})
+            expected[key % count].append({"hash": key, "positions": found})
+        made = build_partition(keys, rows, partitions, ordinal)
+        assert made.column(0).to_pylist() == expected
+        assert is_of_unique_keys(made) == (len({key for key, _ in mine}) == len(set(mine)))

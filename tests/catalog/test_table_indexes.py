@@ -14,11 +14,14 @@ import pytest
 
 import skerry
 from skerry import amudai
+from skerry.amudai.fields import parquet_columns
+from skerry.amudai.fields.parquet_columns import find_pages
 from skerry.amudai.writing import external_parquet
 from skerry.errors import NotFoundError, SchemaError, UnsupportedError
 from skerry.iceberg import indexing
-from skerry.parquet import page_rows
+from skerry.parquet import page_rows, read_metadata, read_page_places
 from skerry.storage import file_key
+from skerry.storage.local import LocalSink
 from skerry.table.indexes import building, collecting, finding, publishing, registry
 from skerry.table.indexes.definitions import IndexKind
 from skerry.table.indexes.registry import FOLDER
@@ -159,6 +162,32 @@ def test_a_look_up_decodes_a_page_of_each_column_in_the_calling_thread(tmp_path,
     assert pages == [3]
     assert read.requests <= 3
     assert read.bytes_read < 3 * 20_000
+
+
+def test_small_pages_reach_the_file_together(tmp_path, monkeypatch):
+    schema = pa.schema([("trace", pa.string()), ("line", pa.string())])
+    table = skerry.connect(tmp_path).create_table("a.b", schema, properties={"skerry.index.trace": "hash"})
+    written: list[int] = []
+    write = LocalSink.write
+    monkeypatch.setattr(LocalSink, "write", lambda sink, data: (written.append(len(data)), write(sink, data))[1])
+    numbers = np.random.default_rng(5).integers(0, 256, (40_000, 16), dtype=np.uint8)
+    texts = [number.tobytes().hex() for number in numbers]
+    table.append(pa.table({"trace": texts, "line": texts}))
+    (file,) = table.files()
+    chunks = read_metadata(table.storage, file.location).row_groups[0].chunks
+    places = [read_page_places(table.storage, file.location, chunk) for chunk in chunks]
+    pages = sum(len(each.offsets) for each in places)
+    assert pages > 120, "pages have about 16 KiB"
+    assert max(int(each.sizes.max()) for each in places) < 16 << 10
+    assert len(written) < pages, "a page is a header and a body, which would be two calls; small files are among them"
+    for chunk, place in zip(chunks, places, strict=True):
+        data = memoryview(table.storage.read_range(file.location, chunk.offset, chunk.size_bytes))
+        found = find_pages(data, chunk.offset, chunk.value_count, location=file.location)
+        assert found.page_count == len(place.offsets)
+        monkeypatch.setattr(parquet_columns, "_usual_pages", lambda *_: None)
+        walked = find_pages(data, chunk.offset, chunk.value_count, location=file.location)
+        monkeypatch.undo()
+        assert str(walked) == str(found), "one by one, and by a kernel"
 
 
 def test_row_ids_of_single_rows(tmp_path):

@@ -29,6 +29,7 @@ from skerry.parquet.metadata import (
     read_footer,
     read_metadata,
 )
+from skerry.parquet.page_headers import HEADER_FIELDS, walk_headers
 from skerry.parquet.page_index import PagePlaces, decode_pages, read_page_bounds, read_page_places, read_places
 from skerry.parquet.page_rows import take_rows
 from skerry.parquet.paged_chunk import PagedChunk
@@ -38,6 +39,7 @@ from skerry.parquet.schema import Column, PhysicalType
 from skerry.parquet.thrift_fields import ThriftField, walk_struct
 
 __all__ = [
+    "HEADER_FIELDS",
     "SUPPORTED_CODECS",
     "UNNAMED_CRS",
     "VARIANT_ANNOTATION",
@@ -75,5 +77,6 @@ __all__ = [
     "read_places",
     "shapes_annotation",
     "take_rows",
+    "walk_headers",
     "walk_struct",
 ]

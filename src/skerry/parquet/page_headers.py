@@ -13,7 +13,7 @@ import numpy.typing as npt
 from skerry.kernels import kernel
 from skerry.parquet.numbers import DAMAGED, read_varint
 
-__all__ = ["CHECKSUM", "HEADER_FIELDS", "NO_CHECKSUM", "page_locations", "read_headers"]
+__all__ = ["CHECKSUM", "HEADER_FIELDS", "NO_CHECKSUM", "page_locations", "read_headers", "walk_headers"]
 
 HEADER_FIELDS: Final = 6
 """Numbers of a header: bytes of the header, of the body, of the body decompressed; values; encoding; checksum."""
@@ -38,41 +38,75 @@ def read_headers(data: Any, starts: Any, sizes: Any, found: Any) -> int:
         Whether all headers are so.
     """
     for page in range(len(starts)):
-        start = starts[page]
-        at, end = start, start + sizes[page]
-        # page type, uncompressed size, compressed size
-        for place in range(3):
-            if at >= end or data[at] != 0x15:
-                return 0
-            value, at = _zigzag(data, at + 1, end)
-            if value < 0 or value > _MAX_INT32 or (place == 0 and value != 0):
-                return 0
-            if place:
-                found[page, 3 - place] = value
-        found[page, 5] = NO_CHECKSUM
-        following = 0x2C
-        if at < end and data[at] == 0x15:
-            found[page, 5], at = _zigzag(data, at + 1, end)
-            if found[page, 5] == _BAD:
-                return 0
-            following = 0x1C
-        if at >= end or data[at] != following:
+        if not _read_header(data, starts[page], starts[page] + sizes[page], page, found):
             return 0
-        at += 1
-        # values, encoding, encodings of both levels
-        for place in range(4):
-            if at >= end or data[at] != 0x15:
-                return 0
-            value, at = _zigzag(data, at + 1, end)
-            if value < 0 or value > _MAX_INT32 or (place == 2 and value != 3):
-                return 0
-            if place < 2:
-                found[page, 3 + place] = value
-        if at < end and data[at] == 0x1C:
-            at = _behind_struct(data, at + 1, end)
-        if at < 0 or at + 1 >= end or data[at] != 0 or data[at + 1] != 0:
+    return 1
+
+
+@kernel("int64(uint8[::1], int64, int64, out int64[:, ::1])")
+def walk_headers(data: Any, start: int, values: int, found: Any) -> int:
+    """Decode the headers of pages that follow each other, as `read_headers`.
+
+    Args:
+        data: The pages.
+        start: Where the first begins.
+        values: How many values they have in all; behind them nothing is read.
+        found: Room for a row of `HEADER_FIELDS` numbers per page.
+
+    Returns:
+        How many pages there are; -1 if a header is not as usual, or there is no room.
+    """
+    at = np.int64(start)
+    seen = np.int64(0)
+    page: Any = np.int64(0)
+    while seen < values:
+        if page == len(found) or at >= len(data) or not _read_header(data, at, np.int64(len(data)), page, found):
+            return -1
+        at += found[page, 0] + found[page, 1]
+        if at > len(data) or found[page, 3] == 0:
+            return -1
+        seen += found[page, 3]
+        page += 1
+    return page if seen == values else -1
+
+
+@kernel
+def _read_header(data: Any, start: Any, end: Any, page: Any, found: Any) -> int:
+    """Decode a header; 0 if it is not as usual."""
+    at = start
+    # page type, uncompressed size, compressed size
+    for place in range(3):
+        if at >= end or data[at] != 0x15:
             return 0
-        found[page, 0] = at + 2 - start
+        value, at = _zigzag(data, at + 1, end)
+        if value < 0 or value > _MAX_INT32 or (place == 0 and value != 0):
+            return 0
+        if place:
+            found[page, 3 - place] = value
+    found[page, 5] = NO_CHECKSUM
+    following = 0x2C
+    if at < end and data[at] == 0x15:
+        found[page, 5], at = _zigzag(data, at + 1, end)
+        if found[page, 5] == _BAD:
+            return 0
+        following = 0x1C
+    if at >= end or data[at] != following:
+        return 0
+    at += 1
+    # values, encoding, encodings of both levels
+    for place in range(4):
+        if at >= end or data[at] != 0x15:
+            return 0
+        value, at = _zigzag(data, at + 1, end)
+        if value < 0 or value > _MAX_INT32 or (place == 2 and value != 3):
+            return 0
+        if place < 2:
+            found[page, 3 + place] = value
+    if at < end and data[at] == 0x1C:
+        at = _behind_struct(data, at + 1, end)
+    if at < 0 or at + 1 >= end or data[at] != 0 or data[at + 1] != 0:
+        return 0
+    found[page, 0] = at + 2 - start
     return 1
 
 

@@ -21,12 +21,14 @@ from skerry.amudai.blocks import BlockMap
 from skerry.amudai.messages import FieldDescriptor, NameValuePair
 from skerry.amudai.values.any_value import Property, decode_properties, encode_properties
 from skerry.errors import FormatError, UnsupportedError
-from skerry.parquet import Column, PageType, PhysicalType, decode_page_header
+from skerry.parquet import HEADER_FIELDS, Column, PageType, PhysicalType, decode_page_header, walk_headers
 
 __all__ = ["ColumnLayout", "PageMap", "find_pages", "layout_of", "layout_property", "stored_layout"]
 
 _PROPERTY: Final = "skerry.parquet_column"
 _RULE: Final = "docs/formats/amudai.md § 10"
+_LEAST_PAGE_BYTES: Final = 16
+"""A header takes more."""
 _FIXED: Final = struct.Struct("<HHBI")  # physical type, codec, is optional, bytes of fixed values
 
 
@@ -117,8 +119,14 @@ def find_pages(data: memoryview, base: int, value_count: int, *, location: str) 
     counts: list[int] = []
     ends: list[int] = []
     dictionary: tuple[int, int] | None = None
-    position = first = pages = 0
-    while position < len(data) and sum(counts) < value_count:
+    position = first = pages = seen = 0
+    while position < len(data) and seen < value_count:
+        if not counts and dictionary is not None:
+            usual = _usual_pages(data, position, value_count)
+            if usual is not None:
+                counts, ends = usual[0], (usual[1] + position).tolist()
+                pages, seen = len(counts), value_count
+                break
         header = decode_page_header(data, position, location=location, base=base)
         end = position + header.header_bytes + header.compressed_bytes
         if end > len(data):
@@ -131,13 +139,14 @@ def find_pages(data: memoryview, base: int, value_count: int, *, location: str) 
             pages += is_data
             if is_data and header.value_count:
                 counts.append(header.value_count)
+                seen += header.value_count
                 ends.append(end)
             elif ends:  # what holds no values goes with the page before
                 ends[-1] = end
         position = end
-    if sum(counts) != value_count:
+    if seen != value_count:
         raise FormatError(
-            f"pages hold {sum(counts)} values, their column chunk {value_count}",
+            f"pages hold {seen} values, their column chunk {value_count}",
             location=location,
             offset=base,
             rule=_RULE,
@@ -145,3 +154,17 @@ def find_pages(data: memoryview, base: int, value_count: int, *, location: str) 
     edges = np.array([first, *ends], np.int64)
     positions: npt.NDArray[np.int64] = np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))
     return PageMap(BlockMap(positions, edges - first), dictionary, (base + first, base + int(edges[-1])), pages)
+
+
+def _usual_pages(data: memoryview, start: int, value_count: int) -> tuple[list[int], npt.NDArray[np.int64]] | None:
+    """The values of pages that follow each other to the end, and where each ends, counted from the first.
+
+    Returns:
+        None if a header is not as usual: then they are walked one by one.
+    """
+    headers = np.empty((min(value_count, (len(data) - start) // _LEAST_PAGE_BYTES + 1), HEADER_FIELDS), np.int64)
+    count = walk_headers(np.frombuffer(data, np.uint8), start, value_count, headers)
+    if count < 1:
+        return None
+    headers = headers[:count]
+    return headers[:, 3].tolist(), (headers[:, 0] + headers[:, 1]).cumsum()

@@ -20,6 +20,7 @@ __all__ = [
     "bucket_of",
     "build_partition",
     "find_in_buckets",
+    "is_of_unique_keys",
     "keys_in_buckets",
     "partition_of",
     "sort_keys",
@@ -65,8 +66,11 @@ def build_partition(keys: _Keys, rows: _Rows, partitions: int, ordinal: int) -> 
         A table of `BUCKET_SCHEMA`.
     """
     if partitions > 1:
-        chosen = np.flatnonzero(partition_of(keys, partitions) == ordinal)
+        chosen = partition_of(keys, partitions) == ordinal
         keys, rows = keys[chosen], rows[chosen]
+    unique = _of_unique(keys, rows)
+    if unique is not None:
+        return unique
     keys, rows = sort_keys(keys, rows)
     if len(keys):
         if ((keys[1:] == keys[:-1]) & (rows[1:] < rows[:-1])).any():
@@ -75,6 +79,49 @@ def build_partition(keys: _Keys, rows: _Rows, partitions: int, ordinal: int) -> 
         distinct = np.append(True, (keys[1:] != keys[:-1]) | (rows[1:] != rows[:-1]))
         keys, rows = keys[distinct], rows[distinct]
     return _partition(keys, rows.view(np.uint64))
+
+
+def _of_unique(keys: _Keys, rows: _Rows) -> pa.Table | None:
+    """A partition of keys that all differ, as ids do; None if some do not, or too many meet in one bucket."""
+    edges, order = np.zeros(_bucket_count(len(keys)) + 1, np.int64), np.empty(len(keys), np.int64)
+    sorted_keys = np.empty_like(keys)
+    group_by_bucket(keys, np.zeros(len(edges) - 1, np.int64), edges, order)
+    if not sort_in_buckets(keys, edges, order, sorted_keys):
+        return None
+    return _table(edges, sorted_keys, np.arange(len(keys) + 1), rows[order].view(np.uint64))
+
+
+@kernel("int64(uint64[::1], int64[::1], out int64[::1], out uint64[::1])")
+def sort_in_buckets(keys: Any, edges: Any, order: Any, sorted_keys: Any) -> int:
+    """Order the keys of each bucket among themselves.
+
+    Args:
+        keys: The keys.
+        edges: Where those of each bucket begin in `order`, and where the last end.
+        order: The ordinals of the keys, bucket by bucket; gets them in the order of the keys of each bucket.
+        sorted_keys: Gets the keys in that order.
+
+    Returns:
+        0 if two keys are the same, or a bucket has more than 64.
+    """
+    for i in range(len(order)):
+        sorted_keys[i] = keys[order[i]]
+    for bucket in range(len(edges) - 1):
+        start, stop = edges[bucket], edges[bucket + 1]
+        if stop - start > 64:
+            return 0
+        for i in range(start + 1, stop):
+            key, ordinal = sorted_keys[i], order[i]
+            place = i
+            while place > start and sorted_keys[place - 1] > key:
+                sorted_keys[place] = sorted_keys[place - 1]
+                order[place] = order[place - 1]
+                place -= 1
+            if place > start and sorted_keys[place - 1] == key:
+                return 0
+            sorted_keys[place] = key
+            order[place] = ordinal
+    return 1
 
 
 def sort_keys(keys: _Keys, rows: _Rows) -> tuple[_Keys, _Rows]:
@@ -149,7 +196,7 @@ def group_by_bucket(hashes: Any, places: Any, edges: Any, order: Any) -> int:
 def _partition(keys: _Keys, positions: npt.NDArray[np.uint64]) -> pa.Table:
     """The buckets of keys in order."""
     firsts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1])) if len(keys) else np.empty(0, np.int64)
-    count = max(_MIN_BUCKETS, 1 << (max(len(firsts) // 2, 1) - 1).bit_length())
+    count = _bucket_count(len(firsts))
     hashes = keys[firsts]
     order, edges = np.empty(len(hashes), np.int64), np.zeros(count + 1, np.int64)
     group_by_bucket(hashes, np.zeros(count, np.int64), edges, order)
@@ -157,14 +204,29 @@ def _partition(keys: _Keys, positions: npt.NDArray[np.uint64]) -> pa.Table:
     ends = np.cumsum(lengths)
     starts = ends - lengths
     places = np.arange(len(keys)) + np.repeat(firsts[order] - starts, lengths)
+    return _table(edges, hashes[order], np.append(0, ends), positions[places])
+
+
+def _bucket_count(keys: int) -> int:
+    """How many buckets there are for a number of distinct keys."""
+    return max(_MIN_BUCKETS, 1 << (max(keys // 2, 1) - 1).bit_length())
+
+
+def _table(
+    edges: npt.NDArray[np.int64], hashes: _Keys, row_edges: npt.NDArray[np.int64], positions: npt.NDArray[np.uint64]
+) -> pa.Table:
+    """Buckets whose entries begin at `edges`, and the rows of each entry at `row_edges`."""
     entries = pa.StructArray.from_arrays(
-        [
-            pa.array(hashes[order]),
-            pa.ListArray.from_arrays(pa.array(np.append(0, ends), pa.int32()), pa.array(positions[places])),
-        ],
+        [pa.array(hashes), pa.ListArray.from_arrays(pa.array(row_edges, pa.int32()), pa.array(positions))],
         fields=list(_ENTRY),
     )
     return pa.table([pa.ListArray.from_arrays(pa.array(edges, pa.int32()), entries)], schema=BUCKET_SCHEMA)
+
+
+def is_of_unique_keys(partition: pa.Table) -> bool:
+    """Whether each key of a partition, which `build_partition` made, has one row."""
+    entries = partition.column(0).combine_chunks().values
+    return len(entries) == len(entries.field(1).values)
 
 
 def find_in_buckets(

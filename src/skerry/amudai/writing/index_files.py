@@ -17,7 +17,7 @@ import pyarrow as pa
 from skerry.amudai.encodings.codes import Profile
 from skerry.amudai.indexes.collations import Collation
 from skerry.amudai.indexes.descriptors import Artifact, encode_index
-from skerry.amudai.indexes.hash_buckets import build_partition
+from skerry.amudai.indexes.hash_buckets import build_partition, is_of_unique_keys
 from skerry.amudai.indexes.hash_keys import keys_of_leaf
 from skerry.amudai.indexes.leaves import Leaf, leaves_of_column
 from skerry.amudai.indexes.options import MIN_PARTITIONS, HashIndex, Index, TextIndex, indexed_leaves
@@ -104,7 +104,10 @@ def write_hash_index(
     writers = [write_artifact(f"part{ordinal}") for ordinal in range(count)]
 
     def write(ordinal: int) -> Artifact:
-        return writers[ordinal](build_partition(keys, rows, count, ordinal), Profile.BALANCED)
+        partition = build_partition(keys, rows, count, ordinal)
+        # hashes and single rows are noise, which no cascade of encodings makes smaller; lists of rows are not
+        profile = Profile.FAST if is_of_unique_keys(partition) else Profile.BALANCED
+        return writers[ordinal](partition, profile)
 
     with ThreadPoolExecutor(min(os.cpu_count() or 1, count)) as pool:
         artifacts = list(pool.map(write, range(count)))

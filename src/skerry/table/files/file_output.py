@@ -30,6 +30,7 @@ SINGLE_ROW_PAGES: Final[Mapping[str, Any]] = {
 three hundredths. PyArrow looks at a page's size after `write_batch_size` rows: the 1,024 of its default are 45 KB of
 texts of 44 bytes."""
 _STRIPE_ROWS: Final = 1 << 20
+_BUFFER_BYTES: Final = 1 << 18
 """A row group of narrow rows may be larger than a read batch."""
 
 
@@ -115,8 +116,16 @@ class ParquetOutput(SinkOutput):
         if key is not None:
             options["encryption_properties"] = _encryption_of(key)
         self._edit_tail = edit_tail
-        self._target = self._sink if edit_tail is None else _HeldOutput(self._sink)
-        self._writer = pq.ParquetWriter(self._target, schema, store_schema=False, **options)
+        self._target = _HeldOutput(self._sink)
+        # each page comes in two pieces, for which Python would be called
+        self._buffered = pa.BufferedOutputStream(pa.PythonFile(self._target, "w"), _BUFFER_BYTES)
+        self._writer = pq.ParquetWriter(self._buffered, schema, store_schema=False, **options)
+        self._is_finished = False
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes written so far."""
+        return int(self._sink.tell() if self._is_finished else self._buffered.tell())
 
     @property
     def metadata(self) -> pq.FileMetaData:
@@ -129,16 +138,19 @@ class ParquetOutput(SinkOutput):
 
     def abort(self) -> None:
         """Discard the file."""
+        self._target.discard()  # what is still to come: the buffer writes it when it ends
         super().abort()
         self._writer.is_open = False  # otherwise its finaliser writes a footer into the closed sink
 
     def _finish(self) -> None:
-        if self._edit_tail is None or not isinstance(self._target, _HeldOutput):
-            self._writer.close()
-            return
-        self._target.hold()
+        self._buffered.flush()
+        if self._edit_tail is not None:
+            self._target.hold()
         self._writer.close()
-        self._sink.write(self._edit_tail(self._target.held))
+        self._buffered.flush()
+        if self._edit_tail is not None:
+            self._sink.write(self._edit_tail(self._target.held))
+        self._is_finished = True
 
 
 def _encryption_of(key: KeyMetadata) -> Any:
@@ -149,13 +161,18 @@ def _encryption_of(key: KeyMetadata) -> Any:
 
 
 class _HeldOutput:
-    """A stream to a sink that can hold back the last bytes written."""
+    """A stream to a sink that can hold back the last bytes written; to close it leaves the sink open."""
 
     closed = False
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
         self._held: bytearray | None = None
+        self._is_open = True
+
+    def discard(self) -> None:
+        """Write nothing more to the sink."""
+        self._is_open = False
 
     @property
     def held(self) -> bytes:
@@ -166,6 +183,8 @@ class _HeldOutput:
         self._held = bytearray()
 
     def write(self, data: Any) -> int:
+        if not self._is_open:
+            return memoryview(data).nbytes
         if self._held is None:
             return self._sink.write(data)
         self._held += memoryview(data)

@@ -13,6 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from skerry.amudai.indexes.hash_buckets import sort_keys
@@ -21,6 +22,7 @@ from skerry.errors import SkerryError
 
 __all__ = ["KeyCollector", "collected_keys"]
 
+_SAMPLE: Final = 4096
 _CAPACITY: Final = 128 << 20
 """Bytes of keys that wait, at most: 16 for each row and column."""
 _collected: OrderedDict[str, Mapping[str, ColumnKeys]] = OrderedDict()
@@ -80,8 +82,14 @@ def _keys_of(rows: pa.Table, first_row: int) -> dict[str, ColumnKeys]:
             parts.append(keys_of_column(name, chunk, start))
             start += len(chunk)
         joined = _joined(parts)
-        found[name] = ColumnKeys(*sort_keys(joined.keys, joined.rows))
+        found[name] = ColumnKeys(*sort_keys(joined.keys, joined.rows)) if _repeat(joined.keys) else joined
     return found
+
+
+def _repeat(keys: npt.NDArray[np.uint64]) -> bool:
+    """Whether keys seem to repeat: then the index is built faster of keys in order."""
+    first = keys[:_SAMPLE]
+    return len(np.unique(first)) < len(first)
 
 
 def _joined(parts: Sequence[ColumnKeys]) -> ColumnKeys:
