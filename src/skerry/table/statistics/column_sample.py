@@ -12,12 +12,14 @@ import numpy.typing as npt
 from skerry.theta.layout import EMPTY_SKETCH, MAX_THETA, CompactSketch
 from skerry.theta.setops import below
 
-__all__ = ["SAMPLE_HASHES", "ColumnSample", "distinct"]
+__all__ = ["SAMPLE_HASHES", "ColumnSample", "distinct", "gaps", "narrowed", "widened"]
 
 SAMPLE_HASHES = 8192
 _TOGETHER = 8
+_FEW_PLACES = 64
 
 _Bits: TypeAlias = npt.NDArray[np.uint8]
+_Flags: TypeAlias = npt.NDArray[np.bool_]
 _Hashes: TypeAlias = npt.NDArray[np.uint64]
 
 
@@ -70,7 +72,8 @@ class ColumnSample:
         groups, kept = len(self.members), len(below(self.hashes, theta))
         bits = np.zeros((groups + len(samples), len(hashes)), np.bool_)
         held = held[:kept]
-        bits[:groups, np.searchsorted(hashes, self.hashes[:kept][held])] = _unpack(self.members, kept)[:, held]
+        stays = narrowed(_unpack(self.members, kept), np.flatnonzero(~held))
+        bits[:groups] = widened(stays, gaps(self.hashes[:kept][held], hashes))
         for row, sample in enumerate(samples, groups):
             bits[row, np.searchsorted(hashes, below(sample.hashes, theta))] = True
         return ColumnSample(theta, hashes, _pack(bits))
@@ -110,6 +113,42 @@ def distinct(parts: Sequence[_Hashes]) -> _Hashes:
     is_new = np.ones(len(hashes), np.bool_)
     np.not_equal(hashes[1:], hashes[:-1], out=is_new[1:])
     return hashes[is_new]
+
+
+def gaps(hashes: _Hashes, values: _Hashes) -> npt.NDArray[np.int64]:
+    """Where the values lie that ascending hashes lack: before which of these, in order."""
+    places = np.searchsorted(hashes, values)
+    is_new = np.ones(len(values), np.bool_)
+    inside = places < len(hashes)
+    is_new[inside] = hashes[places[inside]] != values[inside]
+    return places[is_new]
+
+
+def widened(bits: _Flags, places: npt.NDArray[np.int64]) -> _Flags:
+    """bool[groups, n] with false ones before some places, in order."""
+    made = np.zeros((len(bits), bits.shape[1] + len(places)), np.bool_)
+    if len(places) > _FEW_PLACES:
+        is_old = np.ones(made.shape[1], np.bool_)
+        is_old[places + np.arange(len(places))] = False
+        made[:, is_old] = bits
+        return made
+    start = 0
+    for before, place in enumerate([*places.tolist(), bits.shape[1]]):
+        made[:, start + before : place + before] = bits[:, start:place]
+        start = place
+    return made
+
+
+def narrowed(bits: _Flags, places: npt.NDArray[np.int64]) -> _Flags:
+    """bool[groups, n] without the hashes at some places, in order."""
+    if len(places) > _FEW_PLACES:
+        return np.delete(bits, places, axis=1)
+    made = np.empty((len(bits), bits.shape[1] - len(places)), np.bool_)
+    start = 0
+    for before, place in enumerate([*places.tolist(), bits.shape[1]]):
+        made[:, start - before : place - before] = bits[:, start:place]
+        start = place + 1
+    return made
 
 
 def _unpack(bits: _Bits, count: int) -> npt.NDArray[np.bool_]:

@@ -18,7 +18,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from skerry.table.statistics.column_sample import SAMPLE_HASHES, ColumnSample, distinct
+from skerry.table.statistics.column_sample import SAMPLE_HASHES, ColumnSample, distinct, gaps, narrowed, widened
 from skerry.table.statistics.file_groups import FileGroup, SketchedFile, key_of
 from skerry.table.statistics.group_samples import GroupSamples, groups_with, rows_of_files
 from skerry.table.statistics.pieces.row_piece import RowPiece
@@ -91,7 +91,7 @@ class ChangedHashes:
         """The hashes in the groups that were made from those before."""
         if _stays(sources, before):
             return self
-        members = _pack(_regrouped(_unpack(self.members, before), sources))
+        members = _pack(_regrouped(_unpack(self.members, before).T, sources).T)
         return ChangedHashes(self.field_ids, self.values, self.replaced, members)
 
     def then(self, later: ChangedHashes) -> ChangedHashes:
@@ -281,24 +281,19 @@ class SamplePiece:
         if theta == column.theta and stays and changed.start == changed.stop:
             return column
         hashes = below(column.hashes, theta)
-        bits = _unpack(column.members, len(hashes)).T
+        bits = _unpack(column.members, len(hashes))
         bits = bits if stays else _regrouped(bits, self.sources)
         values = below(self.hashes.values[changed], theta)
         changed = slice(changed.start, changed.start + len(values))
         members = _unpack(self.hashes.members[changed], len(self.groups))
-        places = np.searchsorted(hashes, values)
-        is_new = np.ones(len(values), np.bool_)
-        inside = places < len(hashes)
-        is_new[inside] = hashes[places[inside]] != values[inside]
-        hashes = np.insert(hashes, places[is_new], values[is_new])
-        bits = np.insert(bits, places[is_new], False, axis=0)
+        bits, hashes = widened(bits, gaps(hashes, values)), distinct([hashes, values])
         at = np.searchsorted(hashes, values)
-        bits[at] = members | (bits[at] & ~self.hashes.replaced[changed, None])
-        held = bits.any(axis=1)
-        hashes, bits = hashes[held], bits[held]
-        if len(hashes) > SAMPLE_HASHES:
-            theta, hashes, bits = int(hashes[SAMPLE_HASHES]), hashes[:SAMPLE_HASHES], bits[:SAMPLE_HASHES]
-        return ColumnSample(theta, hashes, _pack(bits.T))
+        bits[:, at] = (members | (bits[:, at].T & ~self.hashes.replaced[changed, None])).T
+        held: _Bits = np.any(bits, axis=0)
+        if int(np.count_nonzero(held)) > SAMPLE_HASHES:
+            stop = int(np.flatnonzero(held)[SAMPLE_HASHES])
+            theta, hashes, bits, held = int(hashes[stop]), hashes[:stop], bits[:, :stop], held[:stop]
+        return ColumnSample(theta, hashes[held], _pack(narrowed(bits, np.flatnonzero(~held))))
 
 
 def _stays(sources: Sources, before: int) -> bool:
@@ -307,13 +302,13 @@ def _stays(sources: Sources, before: int) -> bool:
 
 
 def _regrouped(bits: _Bits, sources: Sources) -> _Bits:
-    """In which groups hashes are that were made from others: bool[n, before] to bool[n, after]."""
-    made = np.zeros((len(bits), len(sources)), np.bool_)
+    """In which groups hashes are that were made from others: bool[before, n] to bool[after, n]."""
+    made = np.zeros((len(sources), bits.shape[1]), np.bool_)
     single = [row for row, rows in enumerate(sources) if len(rows) == 1]
-    made[:, single] = bits[:, [sources[row][0] for row in single]]
+    made[single] = bits[[sources[row][0] for row in single]]
     for row, rows in enumerate(sources):
         if len(rows) > 1:
-            made[:, row] = bits[:, rows].any(axis=1)
+            made[row] = bits[list(rows)].any(axis=0)
     return made
 
 
@@ -380,13 +375,11 @@ def _changed(
         values, old, new = hashes[rows], _bits_at(was, rows), _bits_at(after.members, rows)
     else:
         values = distinct([earlier, hashes])
-        bits = _unpack(before.members, len(earlier)).T
-        old = np.zeros((len(values), len(sources)), np.bool_)
-        new = np.zeros((len(values), len(sources)), np.bool_)
-        old[np.searchsorted(values, earlier)] = bits if stays else _regrouped(bits, sources)
-        new[np.searchsorted(values, hashes)] = _unpack(after.members, len(hashes)).T
-        differs = (old != new).any(axis=1)
-        values, old, new = values[differs], old[differs], new[differs]
+        bits = _unpack(before.members, len(earlier))
+        wider = widened(bits if stays else _regrouped(bits, sources), gaps(earlier, values))
+        later = widened(_unpack(after.members, len(hashes)), gaps(hashes, values))
+        rows = np.flatnonzero((wider != later).any(axis=0))
+        values, old, new = values[rows], wider[:, rows].T, later[:, rows].T
     if not len(values):
         return None
     replaced: _Bits = np.any(old & ~new, axis=1)
