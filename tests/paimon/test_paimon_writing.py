@@ -226,7 +226,7 @@ def test_keys_are_stored_as_differences_and_noise_as_it_is(
             "at": random.integers(0, 2**57, count),
         }
     ).cast(schema)
-    for version, encoding in ((None, "DELTA_BINARY_PACKED"), ("v1", "PLAIN")):
+    for version, encoding in ((None, "PLAIN"), ("v2", "DELTA_BINARY_PACKED")):
         options = {"bucket": "1", **({} if version is None else {"parquet.writer.version": version})}
         table = make(tmp_path / f"t{version}", schema, primary_key=list(key), properties=options)
         table.append(data)
@@ -241,7 +241,7 @@ def test_keys_are_stored_as_differences_and_noise_as_it_is(
             "steps": "ZSTD",
             "word": "ZSTD",
         }
-    table = PaimonTable.open(Storage(), str(tmp_path / "tNone"))
+    table = PaimonTable.open(Storage(), str(tmp_path / "tv2"))
     expected = sorted(java_rows(data), key=repr)
     assert sorted(java_paimon.read(table.location), key=repr) == expected
     assert plain(table.scan().to_arrow()) == plain(pypaimon.read(table.location)) == plain(data)

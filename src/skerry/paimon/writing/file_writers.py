@@ -86,9 +86,9 @@ class FileEncoding:
                 f"{nearest(compression, _CODECS[file_format])}"
             )
         level = options.file_compression_zstd_level if codec == "zstd" else None
-        version = options.options.get("parquet.writer.version", "v2").strip().lower()
+        version = options.options.get("parquet.writer.version", "v1").strip().lower()
         is_indexed = not changelog and any(name.startswith(INDEX_PREFIX) for name in options.options)
-        return cls(file_format, compression, codec, level, version not in _FIRST_VERSION, is_indexed)
+        return cls(file_format, compression, codec, level, version in _SECOND_VERSION, is_indexed)
 
     def suffix(self, *, with_compression: bool) -> str:
         """The suffix of the names of such files."""
@@ -115,7 +115,7 @@ def open_output(
     return _OTHERS[encoding.file_format](encoding, storage, location, schema)
 
 
-_FIRST_VERSION: Final = ("v1", "parquet_1_0")
+_SECOND_VERSION: Final = ("v2", "parquet_2_0")
 _MERGED_PAGES: Final[dict[str, Any]] = {"data_page_size": 128 << 10, "dictionary_pagesize_limit": 256 << 10}
 """Pages of files of primary-key tables: a merge holds a page of every column of every run in memory."""
 
