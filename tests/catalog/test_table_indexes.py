@@ -110,6 +110,19 @@ def test_an_index_leaves_the_files_that_have_the_value(table):
     assert "files by index" not in str(table.scan(where="line = 'x'").explain())
 
 
+@pytest.mark.parametrize("columns", [None, ["user"]])
+def test_the_plan_says_how_many_pages_an_index_leaves(tmp_path, columns):
+    ids = [f"t{n}" for n in range(40_000)]
+    table = skerry.connect(tmp_path).create_table(
+        "d.t", pa.schema([("trace", pa.string()), ("user", pa.int64())]), properties={"skerry.index.trace": "hash"}
+    )
+    table.append(pa.table({"trace": ids, "user": range(40_000)}))
+    groups, pages = table.scan(columns, where="trace = 't777'").explain().plan.steps[-2:]
+    assert (groups.name, groups.total, groups.kept) == ("row groups by statistics", 1, 1)
+    assert (pages.name, pages.kept, pages.total_rows, pages.kept_rows) == ("pages by index", 2, 40_000, 1)
+    assert pages.total > 2
+
+
 def test_words_of_a_condition_leave_the_rows_that_have_them(table):
     table.create_index(["line"], kind="text")
     steps = {}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -23,7 +22,7 @@ from skerry.iceberg.planning.scan_server import ScanServer
 from skerry.iceberg.planning.server_plan import plan_of_server, plan_request
 from skerry.iceberg.planning.splits import target_split_bytes
 from skerry.iceberg.reading.known_table import column_defaults, known_table, leaf_ids
-from skerry.iceberg.reading.survey import survey_row_groups
+from skerry.iceberg.reading.survey import survey
 from skerry.storage import Storage, is_local
 from skerry.table.arguments import Condition
 from skerry.table.explanation import Explanation
@@ -202,7 +201,7 @@ class Scan(TableScan):
         return certain, certain + others.candidate_count
 
     def explain(self, *, row_groups: bool | None = None) -> Explanation:
-        """Plan, and report how many manifests, files, row groups and rows remain after each step, and why.
+        """Plan, and report how many manifests, files, row groups, pages and rows remain after each step, and why.
 
         Args:
             row_groups: Whether to open the remaining files and prune their row groups by statistics; by default if
@@ -214,7 +213,7 @@ class Scan(TableScan):
         plan = self._narrowed()
         open_count = len(plan.tasks) - plan.tasks.unfiltered_count
         if row_groups or (row_groups is None and open_count and len(plan.tasks) <= _SURVEYED_FILES):
-            plan = replace(plan, steps=(*plan.steps, survey_row_groups(self._reader(self._stored_columns), plan.tasks)))
+            plan = survey(self._reader(self._stored_columns), plan)
         return Explanation(
             self._state.name,
             self.snapshot_id,
