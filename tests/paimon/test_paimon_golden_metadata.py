@@ -41,7 +41,12 @@ def _without_nulls(value: Any) -> Any:
     return [_without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
-_STATISTICS_KEYS = {"snapshot_id": "snapshotId", "schema_id": "schemaId", "merged_record_count": "mergedRecordCount"}
+_STATISTICS_KEYS = {
+    "snapshot_id": "snapshotId",
+    "schema_id": "schemaId",
+    "merged_record_count": "mergedRecordCount",
+    "merged_record_size": "mergedRecordSize",
+}
 
 
 @each_table
