@@ -571,13 +571,15 @@ def test_changelogs_outlive_snapshots(paths: TablePaths) -> None:
 
 def test_statistics_name_what_is_known() -> None:
     columns = {"ä": ColStats(col_id=3, distinct_count=5)}
-    assert json.loads(encode_statistics(StatisticsFile(snapshot_id=2, schema_id=0, col_stats=columns))) == {
+    numbers = {"snapshot_id": 2, "schema_id": 0, "merged_record_count": 80, "merged_record_size": 900}
+    assert json.loads(encode_statistics(StatisticsFile(**numbers, col_stats=columns))) == {
         "snapshotId": 2,
         "schemaId": 0,
+        "mergedRecordCount": 80,
+        "mergedRecordSize": 900,
         "colStats": {"ä": {"colId": 3, "distinctCount": 5}},
     }
-    whole = StatisticsFile(snapshot_id=2, schema_id=0, merged_record_count=80)
-    assert json.loads(encode_statistics(whole))["mergedRecordCount"] == 80
+    assert json.loads(encode_statistics(StatisticsFile(**numbers)))["colStats"] == {}
 
 
 def test_paths_are_escaped_like_those_of_hive() -> None:
