@@ -19,8 +19,8 @@ from skerry.iceberg import inspection
 from skerry.iceberg.manifests.cache import ManifestCache
 from skerry.iceberg.manifests.map_columns import MapColumns
 from skerry.iceberg.manifests.snapshot_manifests import read_manifests
+from skerry.paimon.manifests.cache import MetadataCache
 from skerry.table.inspection.inspect import METADATA_TABLES, Inspect, rows_table
-from skerry.table.work.batch_cache import BatchCache
 
 FORMATS = ("iceberg", "paimon")
 MERGED_ON_READ = {"iceberg": "merge-on-read", "paimon": "true"}
@@ -325,10 +325,13 @@ def test_wrong_arguments_are_named(catalog, format):
 @pytest.mark.parametrize("format", FORMATS)
 def test_every_file_of_metadata_is_read_once(catalog, format, monkeypatch):
     monkeypatch.setattr("skerry.iceberg.planning.file_tables.shared_cache", lambda: ManifestCache(0))
-    monkeypatch.setattr("skerry.paimon.manifests.cache.shared_cache", lambda: BatchCache(0))
+    known = MetadataCache(0)
+    for module in ("manifests.cache", "manifests.manifest", "commit"):
+        monkeypatch.setattr(f"skerry.paimon.{module}.shared_cache", lambda: known)
     table = catalog.create_table("ns.t", SCHEMA, format=format)
     for number in range(6):
         table.append(rows([number]))
+    known.clear()  # what this process has written
     table = catalog.load_table("ns.t")
     lists = {"iceberg": 1, "paimon": 2}[format]
     for name, count, requests in (

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 __all__ = ["search", "search_count"]
 
 _POSITION: Final = METADATA_COLUMNS.field("_pos")
+_FEW_UNCHECKED: Final = 16
+"""So many rows are read with all columns before their words are checked: that takes fewer steps."""
 
 
 def search(state: TableState, options: SearchOptions) -> pa.Table:
@@ -40,13 +42,17 @@ def search(state: TableState, options: SearchOptions) -> pa.Table:
     both = words.read_schema(wanted)
     if is_local(state.metadata.location):
         few, others = few_tasks(tasks, looked.rows)
-        if others is None:
+        if others is None and not (looked.checks_first and sum(_row_count(task) for task in few) > _FEW_UNCHECKED):
             found = looked.scan.row_reader(both).batches_here(few)
             return words.table(map(words.matching, found), wanted, options.limit)
-        tasks = itertools.chain(few, others)
+        tasks = itertools.chain(few, others or ())
     if looked.checks_first:
         return words.table(looked.batches(wanted, tasks), wanted, options.limit)
     return words.table(map(words.matching, looked.batches(both, tasks)), wanted, options.limit)
+
+
+def _row_count(task: FileScanTask) -> int:
+    return 0 if task.rows is None else len(task.rows)
 
 
 def search_count(state: TableState, options: SearchOptions) -> int:
