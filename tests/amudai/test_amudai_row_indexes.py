@@ -33,6 +33,8 @@ def test_it_answers_as_a_shard_of_the_rows(tmp_path: Path) -> None:
     for query in ("two", "TH*", "one NOT two", "none"):
         candidates = [each.search_candidates("text", query).tolist() for each in (shard, whole)]
         assert candidates[0] == candidates[1], query
+    for query in ("(one OR three) AND NOT two", "NOT two AND (one OR three)", "(one OR three) AND (NOT two)"):
+        assert shard.search_candidates("text", query).tolist() == [0, 3], query
     assert shard.num_rows == 5
     assert shard.schema == SCHEMA
     assert shard.read().to_pylist() == [dict.fromkeys(SCHEMA.names)] * 5  # no values

@@ -84,7 +84,13 @@ def test_one_column_and_another_separator(run, tmp_path):
         (b"a\n1\n", ("-o", "seperator=;"), "no option 'seperator' of CSV files; there are sep, decimal"),
         (b"a\n1\n", ("-o", "sep=;;"), "option 'sep' is ';;', expected one character"),
         (b"a\n1\n", ("-o", "encoding=klingon"), "option 'encoding' is 'klingon'"),
+        (b"a\n1\n", ("-o", "sep=§"), "option 'sep' is '§', expected one character of ASCII"),
+        (b"a\n1\n", ("-o", "decimal=٫"), "option 'decimal' is '٫', expected one character"),
         (b"a\n1\n", ("-o", "dateFormat=dd.QQ"), "'dd.QQ' is not a pattern such as dd.MM.yyyy"),
+        (b"a,day\n1,31.12.24\n", ("-o", "dateFormat=dd.MM.yy"), "'yy' is unknown"),
+        (b"a,day\n1,5 Jan 2024\n", ("-o", "dateFormat=d MMM yyyy"), "'MMM' is unknown"),
+        (b"a,day\r1,someday\r", (), "column 'day' of line 2 has 'someday', expected date32[day]"),
+        (b"a,day\n1,2024-01-05T10:00\n", ("-o", "dateFormat=dd.MM.yyyy"), "column 'day' has a time of day"),
     ],
 )
 def test_what_cannot_be_read_is_said_with_its_place(run, tmp_path, content, options, message):
@@ -100,3 +106,33 @@ def test_options_are_for_csv_files(run, tmp_path):
     (tmp_path / "a.json.gz").write_bytes(gzip.compress(b'{"a": 1}\n'))
     run("append", "d.t", "a.json.gz", "--create")
     assert rows_of("d.t").to_pylist() == [{"a": 1}]
+
+
+def test_files_of_a_folder_have_the_columns_of_the_first(run, tmp_path):
+    folder = tmp_path / "files"
+    folder.mkdir()
+    (folder / "a.csv").write_text("a;b\n1;2\n")
+    (folder / "b.csv").write_text("b;a\n3;4\n")
+    (folder / "c.csv").write_text("a\n5\n")
+    run("append", "d.t", "files", "--create")
+    assert rows_of("d.t").to_pylist() == [{"a": 1, "b": 2}, {"a": 4, "b": 3}, {"a": 5, "b": None}]
+    (folder / "d.csv").write_text("a,b\n6,7\n")
+    assert "'d.csv' has the column 'a,b', which 'a.csv' lacks; fields are taken to end at ';'" in run(
+        "append", "d.t", "files", code=1
+    )
+    (folder / "d.csv").write_text("a;c\n6;7\n")
+    assert "'d.csv' has the column 'c', which 'a.csv' lacks" in run("append", "d.u", "files", "--create", code=1)
+    assert rows_of("d.t").num_rows == 3
+
+
+def test_dates_that_are_written_with_times(run, tmp_path):
+    run("create", "d.t", "a bigint", "day date")
+    (tmp_path / "a.csv").write_text("a,day\n1,31.12.2024 10:11\n2,05.01.69 00:00\n")
+    run("append", "d.t", "a.csv", "-o", "dateFormat=dd.MM.yyyy HH:mm", "-o", "timestampFormat=%d.%m.%y %H:%M")
+    (tmp_path / "a.csv").write_text("a,day\n3,5 Jan 68\n")
+    run("append", "d.t", "a.csv", "-o", "dateFormat=%d %b %y")
+    assert sorted(rows_of("d.t")["day"].to_pylist()) == [
+        dt.date(1969, 1, 5),
+        dt.date(2024, 12, 31),
+        dt.date(2068, 1, 5),
+    ]

@@ -327,3 +327,13 @@ def test_time_travel_and_branches(tmp_path):
     assert table.scan(where="trace = 't61'", ref="b").count() == 1
     assert table.scan(where="trace = 't200'", ref="b").count() == 1
     assert table.scan(where="trace = 't61'", snapshot=3).count() == 1
+
+
+def test_a_field_of_a_struct_and_a_column_of_its_path(tmp_path):
+    inner = pa.struct([("a", pa.string())])
+    schema = pa.schema([("id", pa.int64()), ("s", inner), ("s.a", pa.string())])
+    table = skerry.connect(tmp_path / "lake").create_table("a.b", schema, format="paimon")
+    table.create_index(["id"])
+    table.append(pa.table([range(40), [{"a": f"in{n}"} for n in range(40)], [f"top{n}" for n in range(40)]], schema))
+    assert table.scan(["s"], where="id = 7").to_arrow().to_pylist() == [{"s": {"a": "in7"}}]
+    assert table.scan(["s.a"], where="id = 7").to_arrow().to_pylist() == [{"s.a": "top7"}]

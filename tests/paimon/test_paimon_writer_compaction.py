@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 from skerry.errors import SchemaError, StorageError
+from skerry.paimon import recent_runs as module
 from skerry.paimon.evolution.schema_evolution import ChangeOptions, commit_schema
 from skerry.paimon.jobs import compact_tasks
 from skerry.paimon.jobs.compact_tasks import run_task
@@ -232,6 +233,26 @@ def test_a_job_of_its_own_keeps_nothing(tmp_path: Path) -> None:
         table.append(data(range(5), f"{number}-"))
     table.compact()
     assert not recent_runs()._batches
+
+
+@pytest.mark.parametrize(("limit", "kept"), [(None, 2), ("cache", 0), ("array", 0)])
+def test_a_run_that_cannot_be_kept_is_not_gathered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str | None, kept: int
+) -> None:
+    cache = BatchCache(100 if limit == "cache" else 1 << 20)
+    monkeypatch.setattr(module, "recent_runs", lambda: cache)
+    if limit == "array":
+        monkeypatch.setattr(module, "_ARRAY_BYTES", 100)
+    gathered = []
+    keep = module.RecentRows.keep
+    monkeypatch.setattr(
+        module.RecentRows, "keep", lambda rows, *given, **how: (gathered.append(rows._rows), keep(rows, *given, **how))
+    )
+    table = make(tmp_path / "t", **{"write-buffer-size": "64 gb"})
+    for number in range(2):
+        table.append(data(range(50), f"{number}-"))
+    assert [rows is not None for rows in gathered] == [bool(kept)] * 2
+    assert len(cache._batches) == kept
 
 
 BACKGROUND = {"num-sorted-run.compaction-trigger": "2", "skerry.compaction.background": "true"}

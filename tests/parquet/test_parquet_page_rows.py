@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skerry.errors import FormatError, SkerryError
-from skerry.parquet import PagedChunk, read_metadata, read_page_places, take_rows
+from skerry.parquet import PagedChunk, page_rows, read_metadata, read_page_places, take_rows
 from skerry.storage import Storage
 
 COUNT = 3000
@@ -116,6 +116,21 @@ def test_only_the_pages_of_rows_are_read(tmp_path: Path) -> None:
     read = storage.metrics.counts() - before
     pages = sum(int(each.places.sizes[1]) for each in group)
     assert read.bytes_read <= pages + group[1].chunk.offset - group[0].chunk.offset  # close ranges share a request
+
+
+def test_many_bytes_are_read_in_parts_and_no_page_for_each_of_its_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = ["int64", "bytes", "double"]
+    (group, _) = opened(tmp_path / "f", TABLES[0].select(wanted), use_dictionary=False, compression="none")
+    rows = np.arange(0, 800, 2)  # of two pages
+    expected = take_rows(Storage(), str(tmp_path / "f"), group, rows)
+    monkeypatch.setattr(page_rows, "_AT_ONCE_BYTES", 1)
+    storage = Storage()
+    assert take_rows(storage, str(tmp_path / "f"), group, rows) == expected
+    pages = sum(int(each.places.sizes[:2].sum()) for each in group)
+    read = storage.metrics.counts()
+    assert (read.bytes_read, read.requests) == (pages, 2 * len(wanted))
 
 
 @pytest.mark.parametrize("way", range(3))

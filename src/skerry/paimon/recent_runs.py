@@ -26,6 +26,8 @@ __all__ = ["RecentRows", "RecentRun", "recent_runs"]
 _MEMORY_BYTES: Final = 128 << 20
 _SHARE: Final = 4
 """Of the memory in which a writer buffers rows: one run that takes more is not kept."""
+_ARRAY_BYTES: Final = 1 << 30
+"""Nor is one whose texts may not fit into one array."""
 
 
 @functools.cache
@@ -47,7 +49,8 @@ class RecentRows:
     """
 
     def __init__(self, options: CoreOptions, *, merges_again: bool = True) -> None:
-        self._left_bytes = options.write_buffer_bytes // _SHARE if merges_again and not options.write_only else 0
+        limit = min(options.write_buffer_bytes // _SHARE, recent_runs().memory_bytes, _ARRAY_BYTES)
+        self._left_bytes = limit if merges_again and not options.write_only else 0
         self._rows: list[pa.Table] | None = []
 
     def add(self, rows: pa.Table) -> None:

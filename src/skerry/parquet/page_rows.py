@@ -37,7 +37,7 @@ __all__ = ["take_rows"]
 _Numbers = npt.NDArray[np.int64]
 _Bytes = npt.NDArray[np.uint8]
 _AT_ONCE_BYTES: Final = 32 << 20
-"""How many bytes of pages are read together, unless they are those of one row."""
+"""How many bytes of pages are read together, unless they are one page."""
 _PART_BYTES: Final = 1 << 20
 """How many of them are held decompressed, about: a single page may be larger."""
 _DENSE: Final = 2
@@ -67,7 +67,11 @@ def take_rows(
     """
     works = [_Work.of(chunk, rows) for chunk in chunks]
     total = sum(int(work.sizes.sum()) for work in works)
-    if len(rows) > 1 and total > _AT_ONCE_BYTES:
+    if len(chunks) > 1 and total > _AT_ONCE_BYTES:
+        middle = len(chunks) // 2
+        parts = (take_rows(storage, location, some, rows) for some in (chunks[:middle], chunks[middle:]))
+        return [*itertools.chain(*parts)]
+    if total > _AT_ONCE_BYTES and len(works[0].pages) > 1:
         middle = len(rows) // 2
         halves = [take_rows(storage, location, chunks, part) for part in (rows[:middle], rows[middle:])]
         return [pa.concat_arrays(list(parts)) for parts in zip(*halves, strict=True)]

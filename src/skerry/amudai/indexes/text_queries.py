@@ -197,7 +197,8 @@ def candidate_rows(query: Query, tokenizer: Tokenizer, index: TermIndex) -> _Row
     for part in single:
         if not isinstance(part, Words):
             rows = candidate_rows(part, tokenizer, index)
-            found = rows if found is None or rows is None else intersection(found, rows)
+            if rows is not None:
+                found = rows if found is None else intersection(found, rows)
     terms = [term for part in single if isinstance(part, Words) for term in _required(part, tokenizer)]
     # rare terms first: of the others only the rows that are left are looked for
     for term, is_prefix in sorted(terms, key=lambda each: index.count(each[0], is_prefix=each[1])):

@@ -115,17 +115,18 @@ def _factors(
     planned: _Planned, frame: DataFrame, found: _Resolved, whole: Mapping[str, TableFrame]
 ) -> Mapping[str, float]:
     """By what the row counts of a query's tables are multiplied, by their fields."""
-    if planned not in _known_factors:
+    known = _known_factors.get(planned)
+    if known is None:
         sampled = {
             found.tables[name].name: SampledTable(found.tables[name].schema, table.row_count, table.sampled)
             for name, table in whole.items()
         }
         by_table = row_factors(frame, sampled) if len(found.tables) > 1 else {}
         names = {table.name: name for name, table in found.tables.items()}
-        _known_factors[planned] = {names[table]: factor for table, factor in by_table.items()}
+        known = _known_factors[planned] = {names[table]: factor for table, factor in by_table.items()}
         while len(_known_factors) > _KEPT:
             _known_factors.popitem(last=False)
-    return _known_factors[planned]
+    return known  # other threads may have dropped it again
 
 
 def _fewer(

@@ -40,7 +40,6 @@ from skerry.table.files.parquet_statistics import bound_of, extent_of
 from skerry.table.files.stored_file import Part, reading, without_columns
 from skerry.table.files.variant_statistics import chunk_bounds, empty_values, shredded_leaves, typed_values
 from skerry.table.predicate import Column, FieldMetrics
-from skerry.table.rows.schema import field_id
 from skerry.table.rows.values import arrow_storage
 from skerry.wkb import PLANAR, Shapes, WkbType
 
@@ -112,6 +111,7 @@ def open_parquet(
             metadata=metadata,
             sound=sound,
             schema=schema,
+            leaves=frozenset(leaf for leaf, _ in matched),
             positions=column_positions(schema),
             names=None if schema is stored else names,
             storage=storage,
@@ -171,6 +171,7 @@ class ParquetFile:
         metadata: The footer.
         sound: Whether the statistics of a column chunk are valid, bool[row_groups, columns].
         schema: All its columns with field ids.
+        leaves: The requested primitive columns, by their positions.
         positions: Positions of columns among the primitive ones, by field id.
         names: Field ids by name, if the file itself has none.
         units: The requested primitive columns, and the units in which timestamps of type INT96 are read.
@@ -187,6 +188,7 @@ class ParquetFile:
     metadata: pq.FileMetaData
     sound: npt.NDArray[np.bool_]
     schema: pa.Schema
+    leaves: frozenset[int]
     positions: dict[int, int]
     names: NameMapping | None
     units: TimestampUnits
@@ -228,12 +230,14 @@ class ParquetFile:
     @cached_property
     def paged_columns(self) -> tuple[tuple[int, pa.Field], ...] | None:
         """The requested columns, each with its position among the primitive ones, if all can be read page by page."""
-        paths = [path for found in self.units.paths.values() for path in found]
-        fields = [field for field in self.schema if field.name in paths]
+        found = tuple(
+            (position, self.schema.field(place))
+            for number, place in top_level(self.schema).items()
+            if (position := self.positions.get(number, -1)) in self.leaves
+        )
         is_plain = self.decryption is None and not self.units.nanoseconds and not self.dictionaries
-        if not is_plain or len(fields) < len(paths) or not all(_is_paged(field.type) for field in fields):
-            return None
-        return tuple((self.positions[field_id(field)], field) for field in fields)
+        is_flat = len(found) == len(self.leaves) and all(_is_paged(field.type) for _, field in found)
+        return found if is_plain and is_flat else None
 
     def metrics(self, column: Column) -> FieldMetrics | None:
         """The statistics of a column in each row group."""

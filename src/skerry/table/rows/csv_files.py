@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,8 +18,26 @@ __all__ = ["CSV_OPTIONS", "CsvFormat", "csv_format", "open_csv", "reason"]
 
 CSV_OPTIONS: Final = ("sep", "decimal", "nullValue", "encoding", "dateFormat", "timestampFormat")
 """Names of options, those of Spark's reader where it has them."""
+_HEADER_BYTES: Final = 1 << 20
 _SEPARATORS: Final = ";\t|"
-_PATTERN: Final = {"y": "%Y", "M": "%m", "d": "%d", "H": "%H", "m": "%M", "s": "%S"}
+_PATTERN: Final = {
+    "y": "%Y",
+    "yyyy": "%Y",
+    "M": "%m",
+    "MM": "%m",
+    "d": "%d",
+    "dd": "%d",
+    "H": "%H",
+    "HH": "%H",
+    "m": "%M",
+    "mm": "%M",
+    "s": "%S",
+    "ss": "%S",
+    "T": "T",
+}
+"""Spark's years of two digits are of this century, those of `strptime` are not; and it writes months as words."""
+_LETTERS: Final = re.compile(r"([A-Za-z])\1*")
+_HOURS: Final = re.compile(r"%[cHIrRTX]")
 _WHERE_OF_ARROW: Final = re.compile(
     r"^Error creating dataset\. .*?Is this a '\w+' file\?: |Could not open \w+ input source '.*?': |\bInvalid: ",
     re.DOTALL,
@@ -62,12 +81,12 @@ def csv_format(options: Sequence[tuple[str, str]]) -> CsvFormat:
         raise SchemaError(f"no option {unknown[0]!r} of CSV files; there are {', '.join(CSV_OPTIONS)}")
     for name in {"sep", "decimal"} & values.keys():
         values[name] = values[name].replace("\\t", "\t")
-        if len(values[name]) != 1:
-            raise SchemaError(f"option {name!r} is {values[name]!r}, expected one character")
+        if len(values[name]) != 1 or not values[name].isascii():
+            raise SchemaError(f"option {name!r} is {values[name]!r}, expected one character of ASCII")
     encoding = values.get("encoding", "utf8")
     try:
         "".encode(encoding)
-    except LookupError:
+    except (LookupError, ValueError):
         raise SchemaError(f"option 'encoding' is {encoding!r}, which Python does not know") from None
     return CsvFormat(
         separator=values.get("sep"),
@@ -84,10 +103,10 @@ def _strptime(pattern: str | None) -> str | None:
     if pattern is None or "%" in pattern:
         return pattern
     plain = pattern.replace("'T'", "T")
-    unknown = set(re.findall(r"[A-Za-z]", plain)) - {*_PATTERN, "T"}
+    unknown = {found[0] for found in _LETTERS.finditer(plain)} - _PATTERN.keys()
     if unknown:
         raise SchemaError(f"{pattern!r} is not a pattern such as dd.MM.yyyy or %d.%m.%Y: {min(unknown)!r} is unknown")
-    return re.sub(r"([yMdHms])\1*", lambda found: _PATTERN[found[1]], plain)
+    return _LETTERS.sub(lambda found: _PATTERN[found[0]], plain)
 
 
 def open_csv(files: Sequence[Path], known: dict[str, pa.DataType], written: CsvFormat) -> pa.RecordBatchReader:
@@ -100,12 +119,14 @@ def open_csv(files: Sequence[Path], known: dict[str, pa.DataType], written: CsvF
 
     Raises:
         pyarrow.ArrowException: They cannot be read; also while the stream is read.
+        SchemaError: A file has a column that the first one lacks.
         UnicodeDecodeError: They have another encoding.
     """
     from pyarrow import csv as arrow_csv
     from pyarrow import dataset
 
     separator = written.separator or _separator(files[0], written.encoding)
+    _check_headers(files, separator, written.encoding)
 
     def opened(types: dict[str, pa.DataType], *patterns: str | None) -> Any:
         format_ = dataset.CsvFileFormat(
@@ -133,7 +154,27 @@ def open_csv(files: Sequence[Path], known: dict[str, pa.DataType], written: CsvF
     texts = {field.name for field in opened({}, written.timestamp).schema if pa.types.is_string(field.type)}
     dates = {field.name for field in schema if _is_date(field, known.get(field.name), texts)}
     wanted = pa.schema([field.with_type(pa.date32()) if field.name in dates else field for field in reader.schema])
-    return pa.RecordBatchReader.from_batches(wanted, (batch.cast(wanted) for batch in reader))
+    is_day = _HOURS.search(written.date) is None
+    return pa.RecordBatchReader.from_batches(wanted, (_with_dates(batch, wanted, is_day=is_day) for batch in reader))
+
+
+def _check_headers(files: Sequence[Path], separator: str, encoding: str) -> None:
+    """Refuse files with other columns than the first one, which would be left out."""
+    known = set(_header(files[0], separator, encoding)) if len(files) > 1 else set()
+    for file in files[1:]:
+        unknown = [name for name in _header(file, separator, encoding) if name not in known]
+        if unknown:
+            problem = f"{file.name!r} has the column {unknown[0]!r}, which {files[0].name!r} lacks"
+            raise SchemaError(f"{problem}; fields are taken to end at {separator!r}", location=str(file))
+
+
+def _with_dates(batch: pa.RecordBatch, wanted: pa.Schema, *, is_day: bool) -> pa.RecordBatch:
+    """Rows with dates, where they were read as times: those of a day's beginning if their pattern has no hours."""
+    found = batch.cast(wanted)
+    for field, before, after in zip(wanted, batch.columns, found.columns, strict=True):
+        if is_day and before.type != field.type and not after.cast(before.type).equals(before):
+            raise pa.ArrowInvalid(f"column {field.name!r} has a time of day, expected date32[day]")
+    return found
 
 
 def _is_date(field: pa.Field, known: pa.DataType | None, texts: set[str]) -> bool:
@@ -147,13 +188,23 @@ def _separator(file: Path, encoding: str) -> str:
     """What stands between the names in the first line."""
     if file.name.removesuffix(file.suffix if file.suffix != ".tsv" else "").endswith(".tsv"):
         return "\t"
-    line = re.sub(r'"[^"]*"', "", _first_line(file, encoding))
+    line = re.split(r"[\r\n]", re.sub(r'"[^"]*"', "", _beginning(file, encoding)), maxsplit=1)[0]
     return next((sign for sign in _SEPARATORS if sign in line), ",") if "," not in line else ","
 
 
-def _first_line(file: Path, encoding: str) -> str:
+def _header(file: Path, separator: str, encoding: str) -> list[str]:
+    """The names in the first line."""
+    lines = io.StringIO(_beginning(file, encoding), newline="")
+    try:
+        return next(csv.reader(lines, delimiter=separator), [])
+    except csv.Error:  # a quote without its end, which PyArrow refuses
+        return []
+
+
+def _beginning(file: Path, encoding: str) -> str:
+    """As much of a file as has its first line: PyArrow wants it there, too."""
     with pa.input_stream(str(file), compression="detect") as source:
-        return bytes(source.read(1 << 16)).decode(encoding, errors="replace").partition("\n")[0]
+        return bytes(source.read(_HEADER_BYTES)).decode(encoding, errors="replace").lstrip("\ufeff")
 
 
 def reason(error: Exception, files: Sequence[Path], written: CsvFormat) -> str:
@@ -164,8 +215,7 @@ def reason(error: Exception, files: Sequence[Path], written: CsvFormat) -> str:
     bad = _BAD_VALUE.search(text)
     if bad is None:
         return text
-    line = _first_line(files[0], written.encoding).lstrip("\ufeff")
-    names = next(csv.reader([line], delimiter=written.separator or _separator(files[0], written.encoding)), [])
+    names = _header(files[0], written.separator or _separator(files[0], written.encoding), written.encoding)
     column = repr(names[int(bad[1])]) if int(bad[1]) < len(names) else f"#{int(bad[1]) + 1}"
     place = f" of line {bad[2]}" if bad[2] else ""
     return f"column {column}{place} has {bad[4]!r}, expected {bad[3]}"
