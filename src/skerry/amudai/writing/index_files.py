@@ -35,7 +35,7 @@ _PARTITION_KEYS: Final = 1 << 22
 """Keys that a partition has at most, unless the caller says how many partitions there are."""
 _TERMS: Final = Profile.HIGH
 _POSITIONS: Final = Profile.BALANCED
-"""Smaller than in the profile `SMALL` (MinimalCompression of the reference), and written in less time."""
+"""Smaller than in the profile `SMALL`, and written in less time; the reference has MinimalCompression for both."""
 
 
 class _HashBuilder:
