@@ -221,7 +221,7 @@ def test_pieces_that_version_0_2_0_wrote_are_read():
         by_snapshot, key=lambda number: len(by_snapshot[number].properties.get("skerry.added-samples.chain", ""))
     )
     assert len(chains.chain_of(by_snapshot[newest])) == 2
-    found = chains.pieces_of(by_snapshot.get, newest).groups(128)
+    found = chains.pieces_of(by_snapshot.get, newest).groups()
     values = pa.table(
         {"k": np.arange(310), "p": np.arange(310) % 7, "s": [f"s{number % 100}" for number in range(310)]}
     )
@@ -295,6 +295,46 @@ def test_a_warm_append_reads_no_statistics_and_lists_nothing(table, monkeypatch)
     assert not [where for where in touched if where[1].endswith(".stats")]
     assert not [where for where in touched if where[0] in ("list", "exists")]
     assert len(touched) <= 4, touched
+
+
+@pytest.mark.parametrize(
+    "change", [lambda table: table.delete("c0 < 3"), lambda table: table.append(keyed(70_000, 70_001))]
+)
+def test_a_lower_maximum_of_groups_holds_for_what_is_written_next(catalog, change):
+    table = catalog.create_table("d.g", rows(0, 1).schema, format_version=3, properties=MERGE_ON_READ)
+    for start in range(0, 20_000, 2_500):
+        table.append(keyed(start, start + 2_500))
+    table.append(keyed(50_000, 50_001))
+    assert chain(table) > 0
+    table.set_properties({"skerry.statistics.max-groups": "3"})
+    forget()
+    change(table)
+    check(table)
+    forget()
+    check(table)
+
+
+def test_a_reader_beside_a_writer_joins_samples_once(table, monkeypatch):
+    table.append(rows(20_000, 20_500))
+    real = known_sample.SamplePiece.then
+
+    def read_meanwhile(self, later):
+        for kept, _ in [*known_sample._REMEMBERED._values.values()]:
+            kept.sample.groups()
+        return real(self, later)
+
+    monkeypatch.setattr(known_sample.SamplePiece, "then", read_meanwhile)
+    table.append(rows(20_500, 20_501))
+    monkeypatch.undo()
+    warm = sampled_rows(table)
+    forget()
+    assert warm == sampled_rows(table)
+
+
+def sampled_rows(table):
+    state = table.refresh().handle.state
+    found = samples.read_sample(state, state.snapshot()).groups.rows
+    return [*zip(found.files.tolist(), found.positions.tolist(), strict=True)]
 
 
 def test_expiry_of_what_samples_continue_writes_them_whole(table):

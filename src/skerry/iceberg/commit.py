@@ -141,13 +141,17 @@ class IcebergTarget:
         catalog: The catalog that holds the table.
         identifier: Namespace parts and table name.
         known: A state of the expected table. Its metadata is not read again while it is the newest.
+        schema_id: The schema that the table had when changes were prepared; None if it is that of their base.
     """
 
-    def __init__(self, catalog: IcebergCatalog, identifier: Identifier, known: TableState) -> None:
+    def __init__(
+        self, catalog: IcebergCatalog, identifier: Identifier, known: TableState, schema_id: int | None = None
+    ) -> None:
         self.catalog = catalog
         self.identifier = identifier
         self._known = known
         self._folder = known.metadata.location
+        self._schema_ids = set() if schema_id is None else {schema_id}
 
     def load(self) -> TableState:
         """The newest state.
@@ -176,6 +180,9 @@ class IcebergTarget:
         """
         base.storage.check_writable(base.metadata_folder)
         self._check_place(base, change)
+        retyped = base.retyped_columns(self._schema_ids | change.schema_ids)
+        if retyped:  # their samples have the hashes of other bytes: united with newer ones, values would count twice
+            change = change.without_columns(retyped)
         staging = _Staging(base, files)
         return (
             _stage_snapshot(staging, change) if isinstance(change, SnapshotChange) else _stage_metadata(staging, change)

@@ -91,7 +91,7 @@ class IcebergHandle:
     def _target(self) -> IcebergTarget:
         from skerry.iceberg.commit import IcebergTarget
 
-        return IcebergTarget(self.catalog, self.identifier, self._loaded)
+        return IcebergTarget(self.catalog, self.identifier, self._loaded, self.state.metadata.current_schema_id)
 
     @property
     def _loaded(self) -> TableState:

@@ -254,7 +254,7 @@ def _describe(task: AddTask) -> WrittenFile:
     samples = {number: sample.release() for number, sample in sketches.samples.items()}
     file = FileScanTask(data_file, constants=task.values)
     rows = sample_file(task.reader, file, {*sketched, *(task.constants.keys() & set(layout.sketched))}, metadata)
-    return _with_constants(task, WrittenFile(data_file, samples, rows))
+    return _with_constants(task, WrittenFile(data_file, samples, rows, layout.iceberg_schema.schema_id))
 
 
 def _with_constants(task: AddTask, file: WrittenFile) -> WrittenFile:
@@ -275,7 +275,7 @@ def _with_constants(task: AddTask, file: WrittenFile) -> WrittenFile:
     described = dataclasses.replace(
         data_file, value_counts=counts, null_value_counts=nulls, lower_bounds=lower, upper_bounds=upper
     )
-    return WrittenFile(described, samples, file.rows)
+    return dataclasses.replace(file, data_file=described, samples=samples)
 
 
 def _check_columns(found: pa.Schema, task: AddTask, *, by_ids: bool) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -105,6 +105,18 @@ class TableState:
             columns = leaves(to_arrow_schema(known)) if known is not None else []
             types = self._column_types[schema_id] = {column.field_id: column.type for column in columns}
         return types
+
+    def retyped_columns(self, schema_ids: Iterable[int]) -> frozenset[int]:
+        """Field ids of the current columns that some other schemas do not have with the same type."""
+        current = self.metadata.current_schema_id
+        now = self.column_types(current)
+        return frozenset(
+            field_id
+            for schema_id in schema_ids
+            if schema_id != current
+            for field_id, type_ in now.items()
+            if self.column_types(schema_id).get(field_id) != type_
+        )
 
     @cached_property
     def _column_types(self) -> dict[int | None, dict[int, pa.DataType]]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 
 from skerry.iceberg.manifests.manifest import ManifestEntry
 from skerry.iceberg.metadata.requirements import TableRequirement
@@ -51,6 +51,16 @@ class SnapshotChange:
     updates: tuple[TableUpdate, ...] = ()
     files: tuple[str, ...] = ()
 
+    @property
+    def schema_ids(self) -> set[int]:
+        """The schemas by which values of added files were hashed, as far as the files say."""
+        added = () if self.samples is None else self.samples.added
+        return {file.schema_id for file in added if file.schema_id is not None}
+
+    def without_columns(self, field_ids: Collection[int]) -> SnapshotChange:
+        """The change, without samples of some columns."""
+        return self if self.samples is None else replace(self, samples=self.samples.without_columns(field_ids))
+
 
 @dataclass(frozen=True, slots=True)
 class MetadataChange:
@@ -71,3 +81,14 @@ class MetadataChange:
     snapshot_id: int | None = None
     sample: TableSample | None = None
     files: tuple[str, ...] = ()
+
+    @property
+    def schema_ids(self) -> set[int]:
+        """None: it adds no files."""
+        return set()
+
+    def without_columns(self, field_ids: Collection[int]) -> MetadataChange:
+        """The change, without sketches and samples of some columns."""
+        sketches = {field_id: sketch for field_id, sketch in self.sketches.items() if field_id not in field_ids}
+        sample = None if self.sample is None else self.sample.without_columns(field_ids)
+        return replace(self, sketches=sketches, sample=sample)

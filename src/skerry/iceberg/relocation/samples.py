@@ -78,7 +78,7 @@ def _rewritten(names: NewNames, location: str, snapshot_id: int, old: Mapping[in
         return None
     if found is None:
         return None  # such samples are lost in any location
-    samples = found.groups(MAX_GROUPS)
+    samples = found.groups().bounded(MAX_GROUPS)
     try:
         own = read_group_sketches(reader)
     except FormatError:

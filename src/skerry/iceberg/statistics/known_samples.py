@@ -17,7 +17,6 @@ from skerry.puffin import PuffinReader
 from skerry.table.statistics.group_sketches import group_sketch_bytes
 from skerry.table.statistics.pieces.chain import SAMPLE_PROPERTIES, Link, pieces_of
 from skerry.table.statistics.pieces.known_sample import KnownSample, remember, remembered
-from skerry.table.statistics.table_sample import max_groups
 
 __all__ = ["continued", "known_sample", "open_statistics"]
 
@@ -38,7 +37,7 @@ def known_sample(state: TableState, snapshot: Snapshot) -> KnownSample | None:
     paths = None if parts is None else paths_of(parts.links)
     if parts is None or paths is None:
         return None
-    sample = KnownSample.of(parts, paths, max_groups(state.properties))
+    sample = KnownSample.of(parts, paths)
     remember(state.storage, sample)
     return sample
 

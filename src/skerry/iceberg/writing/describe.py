@@ -61,7 +61,7 @@ def describe_file(task: DescribeTask) -> WrittenFile:
     samples = {field_id: sample.release() for field_id, sample in sketched.samples.items()}
     reader = RowReader(layout.storage, layout.schema, layout.schema)
     rows = sample_file(reader, FileScanTask(data_file), layout.sketched, metadata)
-    return WrittenFile(data_file, samples, rows)
+    return WrittenFile(data_file, samples, rows, layout.iceberg_schema.schema_id)
 
 
 def _read(layout: FileLayout, location: str, names: list[str]) -> pa.Table:

@@ -337,7 +337,8 @@ class _OpenFile:
         )
         if self._keys is not None:
             self._keys.finish(self._location)
-        return WrittenFile(data_file, self._sketcher.samples, self._sketcher.row_sample())
+        schema_id = layout.iceberg_schema.schema_id
+        return WrittenFile(data_file, self._sketcher.samples, self._sketcher.row_sample(), schema_id)
 
     def abort(self) -> None:
         """Discard the file."""

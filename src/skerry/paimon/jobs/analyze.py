@@ -40,10 +40,11 @@ __all__ = ["analyze"]
 
 
 class _PublishSample:
-    """Publish samples of exactly one snapshot."""
+    """Publish samples of exactly one snapshot, of the columns of one schema."""
 
-    def __init__(self, snapshot_id: int, sample: TableSample, commit_id: CommitId) -> None:
+    def __init__(self, snapshot_id: int, schema_id: int, sample: TableSample, commit_id: CommitId) -> None:
         self._snapshot_id = snapshot_id
+        self._schema_id = schema_id
         self._sample = sample
         self._commit_id = commit_id
         self.files: tuple[WrittenDataFile, ...] = ()
@@ -51,7 +52,8 @@ class _PublishSample:
         self.was_done = False
 
     def apply(self, base: PaimonState) -> TableChange | None:
-        if base.snapshot is None or base.snapshot.id != self._snapshot_id:
+        is_other = base.snapshot is None or base.snapshot.id != self._snapshot_id
+        if is_other or base.schema.id != self._schema_id:
             raise ConflictError("the table has changed since it was sketched", location=base.name, retryable=False)
         return TableChange(CommitKind.ANALYZE, self._commit_id, sample=self._sample)
 
@@ -83,7 +85,9 @@ def analyze(request: ChangeRequest, columns: Sequence[str] | None = None, *, ful
         if not sketched and not known.missing_files and known.exact_columns >= wanted:
             return AnalyzeSummary(state.snapshot.id, len(wanted))
         commit_id = request.commit_id or CommitId.fresh()
-        after = commit_files(request, _PublishSample(state.snapshot.id, TableSample(groups), commit_id))
+        after = commit_files(
+            request, _PublishSample(state.snapshot.id, state.schema.id, TableSample(groups), commit_id)
+        )
         return AnalyzeSummary(
             after.snapshot.id if after.snapshot is not None else None,
             len(groups.columns),

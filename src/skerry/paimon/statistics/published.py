@@ -21,6 +21,7 @@ from skerry.paimon.statistics.samples import (
     continued,
     read_published,
     sample_of,
+    unchanged_columns,
     write_published,
 )
 from skerry.paimon.statistics.statistics_file import ColStats, StatisticsFile, encode_statistics
@@ -28,10 +29,10 @@ from skerry.table.owned_files import OwnedFiles
 from skerry.table.rows.schema import Leaf, leaves
 from skerry.table.statistics.column_estimates import estimate
 from skerry.table.statistics.column_statistics import SketchPolicy
-from skerry.table.statistics.file_groups import FileGroup
+from skerry.table.statistics.file_groups import FileGroup, key_of
 from skerry.table.statistics.group_samples import GroupSamples, fits
 from skerry.table.statistics.pieces.growing import Growth, appended, changed
-from skerry.table.statistics.table_sample import TableSample, max_groups
+from skerry.table.statistics.table_sample import SampleChange, TableSample, max_groups
 from skerry.theta import ThetaSketch
 
 __all__ = ["stage_statistics"]
@@ -113,8 +114,8 @@ def _after(base: PaimonState, change: TableChange, data_bytes: int) -> tuple[Tab
     if change.sample is not None:
         return change.sample, _After.of(change.sample)
     assert change.samples is not None
-    known = continued(base)
-    grown = None if known is None else appended(known, change.samples, base.properties, data_bytes)
+    known, samples = continued(base), _as_types_are_now(base, change, change.samples)
+    grown = None if known is None else appended(known, samples, base.properties, data_bytes)
     if grown is not None and grown.sketches is not None:
         found = grown.sketches
         return grown, _After(
@@ -125,9 +126,26 @@ def _after(base: PaimonState, change: TableChange, data_bytes: int) -> tuple[Tab
             lambda field_id: ThetaSketch.from_compact(found[field_id]),
             functools.cache(grown.groups),
         )
-    whole = sample_of(base).after(change.samples, max_groups=max_groups(base.properties))
+    whole = sample_of(base).after(samples, max_groups=max_groups(base.properties))
     piece = None if known is None else changed(known, whole, data_bytes)
     return whole if piece is None else piece, _After.of(whole)
+
+
+def _as_types_are_now(base: PaimonState, change: TableChange, samples: SampleChange) -> SampleChange:
+    """The change of samples, without columns whose values were hashed before their type changed.
+
+    United with hashes of the new type's bytes, these values would count twice.
+    """
+    added = [entry.file for entry in change.entries if entry.kind is FileKind.ADD]
+    older = [file for file in added if file.schema_id != base.schema.id]
+    if not older:
+        return samples
+    sampled = {*(key_of(file.location) for file in samples.added), *samples.added_groups.files}
+    columns = {leaf.field_id for leaf in leaves(base.arrow_schema)}
+    schema_ids = {file.schema_id for file in older if key_of(file.file_name) in sampled}
+    return samples.without_columns(
+        frozenset().union(*(columns - unchanged_columns(base, schema_id) for schema_id in schema_ids))
+    )
 
 
 def _carried_keys(base: PaimonState, change: TableChange, after: _After) -> set[int]:

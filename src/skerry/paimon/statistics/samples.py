@@ -35,7 +35,7 @@ from skerry.table.statistics.file_groups import key_of
 from skerry.table.statistics.pieces.chain import Link, pieces_of
 from skerry.table.statistics.pieces.growing import Growth, add_sample
 from skerry.table.statistics.pieces.known_sample import KnownSample, remember, remembered
-from skerry.table.statistics.table_sample import TableSample, max_groups
+from skerry.table.statistics.table_sample import TableSample
 from skerry.table.work.remembered import Remembered, version_of
 from skerry.theta import ThetaSketch
 
@@ -49,6 +49,7 @@ __all__ = [
     "read_published",
     "sample_of",
     "statistics_locations",
+    "unchanged_columns",
     "write_published",
 ]
 
@@ -161,7 +162,7 @@ def read_published(state: PaimonState, snapshot: Snapshot) -> PublishedStatistic
         if known is None:
             return None
         schema_id, groups = known.chain.schema_id, known.groups()
-        same = None if schema_id == state.schema.id else _unchanged_columns(state, schema_id)
+        same = None if schema_id == state.schema.id else unchanged_columns(state, schema_id)
     except (FormatError, NotFoundError, UnsupportedError):
         return None
     sample = TableSample(groups, known.missing_files)
@@ -190,7 +191,7 @@ def _known_sample(state: PaimonState, location: str) -> KnownSample | None:
     parts = pieces_of(functools.partial(_open_file, state), location.rsplit("/", 1)[-1])
     if parts is None:
         return None
-    known = KnownSample.of(parts, paths_of(parts.links), max_groups(state.properties))
+    known = KnownSample.of(parts, paths_of(parts.links))
     remember(state.storage, known)
     return known
 
@@ -249,7 +250,7 @@ def _content(state: PaimonState, location: str) -> _Content:
     return _keep(state, location, _Content(int(snapshot_id), sketches))
 
 
-def _unchanged_columns(state: PaimonState, schema_id: int) -> set[int]:
+def unchanged_columns(state: PaimonState, schema_id: int) -> set[int]:
     """Field ids of the columns whose values are hashed as they were with an older schema."""
     written = state.schema_by_id(schema_id)
     then = {leaf.field_id: leaf.type for leaf in leaves(written.arrow_schema)}

@@ -41,6 +41,7 @@ class SketchedFile:
         samples: By field id, samples of the live rows.
         deletes: Key of the deletes that were applied to it, 0 for none: see `deletes_key`.
         rows: Some of its live rows; None if none were sampled.
+        schema_id: The schema by which its values were hashed; None if that of the operation.
     """
 
     location: str
@@ -49,6 +50,7 @@ class SketchedFile:
     samples: Mapping[int, Sample]
     deletes: int = 0
     rows: RowSample | None = None
+    schema_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

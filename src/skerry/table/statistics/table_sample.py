@@ -7,10 +7,10 @@ describes exactly the live rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeVar
 
 from skerry.table.files.data_file import DataFile
 from skerry.table.properties import whole_number
@@ -30,6 +30,8 @@ __all__ = [
     "sketched_file",
     "sketched_files",
 ]
+
+_Value = TypeVar("_Value")
 
 MAX_GROUPS_PROPERTY = "skerry.statistics.max-groups"
 """Table property: maximum number of groups of files."""
@@ -93,6 +95,20 @@ class SampleChange:
         """Whether no row is removed or moved."""
         return not (self.removed or self.deletes or self.rows_gone)
 
+    def without_columns(self, field_ids: Collection[int]) -> SampleChange:
+        """The change as if some columns had not been sampled."""
+
+        def left(files: tuple[SketchedFile, ...]) -> tuple[SketchedFile, ...]:
+            return tuple(replace(file, samples=_without(file.samples, field_ids)) for file in files)
+
+        return replace(
+            self,
+            added=left(self.added),
+            added_groups=self.added_groups.with_columns(_without(self.added_groups.columns, field_ids)),
+            thinned=tuple(replace(group, gone=_without(group.gone, field_ids)) for group in self.thinned),
+            resketched=left(self.resketched),
+        )
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TableSample:
@@ -143,6 +159,11 @@ class TableSample:
         own = self.own.of(groups.groups, self.groups.groups, (*change.added, *change.resketched), sketch_bytes)
         return TableSample(groups, max(missing, 0) + change.unsampled_files, own)
 
+    def without_columns(self, field_ids: Collection[int]) -> TableSample:
+        """The samples of the other columns."""
+        kept = _without(self.groups.columns, field_ids)
+        return TableSample(self.groups.with_columns(kept), self.missing_files, self.own.with_columns(kept))
+
     def with_missing(self, live: Mapping[int, int]) -> TableSample:
         """The samples that are still valid after other writers have changed the table.
 
@@ -153,10 +174,18 @@ class TableSample:
         return TableSample(groups, len(live.keys() - groups.files.keys()), self.own)
 
 
+def _without(values: Mapping[int, _Value], field_ids: Collection[int]) -> dict[int, _Value]:
+    return {field_id: value for field_id, value in values.items() if field_id not in field_ids}
+
+
 def sketched_files(written: Iterable[WrittenFile]) -> tuple[tuple[SketchedFile, ...], int]:
     """The samples of new files, and the number of files without samples."""
     files = tuple(written)
-    sampled = tuple(sketched_file(file.data_file, file.samples, rows=file.rows) for file in files if file.samples)
+    sampled = tuple(
+        replace(sketched_file(file.data_file, file.samples, rows=file.rows), schema_id=file.schema_id)
+        for file in files
+        if file.samples
+    )
     return sampled, len(files) - len(sampled)
 
 

@@ -23,8 +23,10 @@ class WrittenFile:
         data_file: The file and its metrics.
         samples: By field id.
         rows: Some of its rows; None if none were sampled.
+        schema_id: The schema by which its values were hashed; None if that of the operation.
     """
 
     data_file: DataFile
     samples: Mapping[int, Sample] = field(default_factory=dict)
     rows: RowSample | None = None
+    schema_id: int | None = None

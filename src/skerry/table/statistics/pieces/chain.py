@@ -100,11 +100,11 @@ class SamplePieces:
     last_column_id: int
     own: GroupSketches = field(default_factory=GroupSketches)
 
-    def groups(self, max_groups: int) -> GroupSamples:
-        """All parts together."""
+    def groups(self) -> GroupSamples:
+        """All parts together, with the groups of the last one: a piece that continues them refers to these."""
         if not self.pieces:
             return self.whole
-        return functools.reduce(SamplePiece.then, self.pieces).applied_to(self.whole).bounded(max_groups)
+        return functools.reduce(SamplePiece.then, self.pieces).applied_to(self.whole)
 
 
 OpenFile: TypeAlias = Callable[[str], PuffinReader | None]

@@ -26,7 +26,7 @@ from skerry.table.statistics.pieces.chain import (
     SamplePieces,
     chain_text,
 )
-from skerry.table.statistics.pieces.known_sample import Chain, KnownSample
+from skerry.table.statistics.pieces.known_sample import Chain, KnownSample, LaterSamples
 from skerry.table.statistics.pieces.layout import encode_gone_rows, encode_sample_piece
 from skerry.table.statistics.pieces.sample_piece import SamplePiece
 from skerry.table.statistics.puffin_regions import add_region, add_rows
@@ -53,16 +53,14 @@ class Growth:
     Args:
         before: The earlier parts that stay.
         piece: The new part.
-        base: Samples of the new snapshot, or of an earlier one.
-        later: What has changed since that one.
+        samples: The samples of the new snapshot.
         sketches: By field id, the smallest hashes of all rows after the commit; None if not known yet.
         exact: The columns whose samples describe exactly the live rows; None if not known yet.
     """
 
     before: Chain
     piece: SamplePiece
-    base: GroupSamples
-    later: SamplePiece | None
+    samples: LaterSamples
     sketches: Mapping[int, CompactSketch] | None
     exact: frozenset[int] | None
 
@@ -73,7 +71,7 @@ class Growth:
 
     def groups(self) -> GroupSamples:
         """The samples of the new snapshot, put together."""
-        return self.base if self.later is None else self.later.applied_to(self.base)
+        return self.samples.groups()
 
     def after(self, link: Link, path: str) -> KnownSample:
         """What the next commit needs, once the piece has been written.
@@ -83,7 +81,7 @@ class Growth:
             path: Its statistics file.
         """
         chain = self.before.continued(link, path, self.piece)
-        return KnownSample(chain, self.base, self.later, sketches=self.sketches, exact=self.exact)
+        return KnownSample(chain, self.samples, sketches=self.sketches, exact=self.exact)
 
 
 def appended(known: KnownSample, change: SampleChange, properties: Mapping[str, str], data_bytes: int) -> Growth | None:
@@ -98,20 +96,19 @@ def appended(known: KnownSample, change: SampleChange, properties: Mapping[str, 
         data_bytes: Size of the files that the commit adds.
     """
     chain = known.chain
-    if not _only_appends(change) or known.base.size_bytes < _LEAST_BYTES:
+    if not _only_appends(change) or known.samples.base.size_bytes < _LEAST_BYTES:
         return None
     if not all(chain.thetas.keys() <= file.samples.keys() for file in change.added):
         return None
-    published, exact = known.published(), known.exact_columns()
+    published, exact, samples = known.published(), known.exact_columns(), known.samples
     piece = SamplePiece.of_files(chain.groups, chain.thetas, chain.rows_theta, change.added, max_groups(properties))
-    later = piece if known.later is None else known.later.then(piece)
-    if not _pays(chain, piece, known.base.size_bytes, data_bytes):
+    if not _pays(chain, piece, samples.base.size_bytes, data_bytes):
         return None
     sketches = {
         id_: smallest(union([sketch, *(file.samples[id_].compact for file in change.added)]), PUBLISHED_HASHES)
         for id_, sketch in published.items()
     }
-    return Growth(*_joined(chain, piece, data_bytes), known.base, later, sketches, exact)
+    return Growth(*_joined(chain, piece, data_bytes), samples.then(piece), sketches, exact)
 
 
 def changed(known: KnownSample, after: TableSample, data_bytes: int) -> Growth | None:
@@ -133,7 +130,7 @@ def changed(known: KnownSample, after: TableSample, data_bytes: int) -> Growth |
     piece = None if groups is None else SamplePiece.between(before, groups, chain.thetas)
     if groups is None or piece is None or not _pays(chain, piece, now_bytes, data_bytes):
         return None
-    return Growth(*_joined(chain, piece, data_bytes), groups, None, None, None)
+    return Growth(*_joined(chain, piece, data_bytes), LaterSamples(groups), None, None)
 
 
 def add_sample(
@@ -168,7 +165,7 @@ def add_sample(
     groups = sample.groups if has_rows else replace(sample.groups, rows=None)
     link = Link(name, checksum)
     parts = SamplePieces((link,), groups, (), sample.missing_files, schema_id, last_column_id, sample.own)
-    return KnownSample.of(parts, (location,), len(groups.groups))
+    return KnownSample.of(parts, (location,))
 
 
 def _add_piece(writer: PuffinWriter, growth: Growth, properties: Mapping[str, str]) -> str:

@@ -23,7 +23,7 @@ from skerry.table.statistics.table_sample import TableSample
 from skerry.table.work.remembered import Remembered, version_of
 from skerry.theta.layout import CompactSketch
 
-__all__ = ["Chain", "KnownSample", "remember", "remembered"]
+__all__ = ["Chain", "KnownSample", "LaterSamples", "remember", "remembered"]
 
 _FILE_BYTES: Final = 200
 """What a file takes in memory: two numbers in a dictionary."""
@@ -106,14 +106,41 @@ class Chain:
         )
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class LaterSamples:
+    """Samples that are put together when someone asks.
+
+    Args:
+        base: The samples of an earlier snapshot.
+        later: What has changed since; None if nothing has.
+    """
+
+    base: GroupSamples
+    later: SamplePiece | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """About the memory it takes."""
+        return self.base.size_bytes + (0 if self.later is None else self.later.size_bytes)
+
+    def groups(self) -> GroupSamples:
+        """The samples, put together."""
+        return self.base if self.later is None else self.later.applied_to(self.base)
+
+    def then(self, piece: SamplePiece) -> LaterSamples:
+        """With one more change."""
+        return LaterSamples(self.base, piece if self.later is None else self.later.then(piece))
+
+
 @dataclass(slots=True, eq=False)
 class KnownSample:
     """The samples of a snapshot, and how its statistics file and earlier ones hold them.
 
+    Threads share it: each attribute is replaced as a whole by one that says the same.
+
     Args:
         chain: The parts.
-        base: The samples of the snapshot, or of an earlier one.
-        later: What has changed since that one.
+        samples: The samples of the snapshot; their groups are those of the chain.
         missing_files: Live data files that are in no group.
         own: Sketches of single groups.
         sketches: By field id, the smallest hashes of all rows, as they would be published; None if not known yet.
@@ -121,17 +148,16 @@ class KnownSample:
     """
 
     chain: Chain
-    base: GroupSamples
-    later: SamplePiece | None = None
+    samples: LaterSamples
     missing_files: int = 0
     own: GroupSketches = field(default_factory=GroupSketches)
     sketches: Mapping[int, CompactSketch] | None = None
     exact: frozenset[int] | None = None
 
     @classmethod
-    def of(cls, parts: SamplePieces, paths: tuple[str, ...], limit: int) -> KnownSample:
-        """Samples that were read or written, with at most a number of groups."""
-        return cls(Chain.of(parts, paths), parts.groups(limit), None, parts.missing_files, parts.own)
+    def of(cls, parts: SamplePieces, paths: tuple[str, ...]) -> KnownSample:
+        """Samples that were read or written."""
+        return cls(Chain.of(parts, paths), LaterSamples(parts.groups()), parts.missing_files, parts.own)
 
     @property
     def size_bytes(self) -> int:
@@ -139,16 +165,15 @@ class KnownSample:
         files = sum(len(group.files) for group in self.chain.groups)
         own = sum(sketch.hashes.nbytes for found in self.own.sketches.values() for sketch in found.values())
         pieces = sum(piece.size_bytes for piece in self.chain.pieces)
-        later = 0 if self.later is None else self.later.size_bytes
         sketches = sum(sketch.hashes.nbytes for sketch in (self.sketches or {}).values())
-        return self.base.size_bytes + _FILE_BYTES * files + own + pieces + later + sketches
+        return self.samples.size_bytes + _FILE_BYTES * files + own + pieces + sketches
 
     def groups(self) -> GroupSamples:
         """The samples, put together."""
-        later = self.later
-        if later is not None:
-            self.base, self.later = later.applied_to(self.base), None
-        return self.base
+        samples = self.samples
+        if samples.later is not None:
+            self.samples = samples = LaterSamples(samples.groups())
+        return samples.base
 
     def published(self) -> Mapping[int, CompactSketch]:
         """By field id, the smallest hashes of all rows."""
