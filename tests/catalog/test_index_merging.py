@@ -158,6 +158,24 @@ def test_an_index_that_cannot_be_merged_is_left(
     assert len(merged) == (1 if what == "root" else 0)
 
 
+@pytest.mark.parametrize("kind", ["iceberg", "paimon"])
+def test_indexes_from_before_and_after_a_change_of_types(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(publishing, "_MANY", 1000)
+        table = make(tmp_path, kind, 5)
+        with table.update_schema() as update:
+            update.update_column("user", pa.int64())
+        for number in range(5, 10):
+            table.append(rows(number))
+    table.index()
+    table.index()
+    assert not caplog.records
+    assert len({each.root for each in entries(table)}) <= 3
+    check(table)
+
+
 def test_merged_entries_are_written_and_read(tmp_path: Path) -> None:
     table = make(tmp_path, "iceberg", 3)
     known = entries(table)

@@ -23,7 +23,7 @@ from skerry.amudai.writing.shard_writer import WrittenShard
 from skerry.errors import UnsupportedError
 from skerry.storage import Storage
 
-__all__ = ["IndexedRows", "merge_row_indexes"]
+__all__ = ["IndexedRows", "group_alike", "merge_row_indexes"]
 
 _Rows = npt.NDArray[np.int64]
 _Description = HashDescription | TextDescription
@@ -56,6 +56,26 @@ class IndexedRows:
         return (rows + shifts[place])[stays], stays
 
 
+def group_alike(sources: Sequence[IndexedRows]) -> list[list[int]]:
+    """The places of sources that `merge_row_indexes` takes together: those with the same columns, and indexes of them.
+
+    Args:
+        sources: Shards.
+
+    Raises:
+        FormatError: An index is damaged.
+    """
+    groups: list[tuple[tuple[object, ...], list[int]]] = []
+    for place, source in enumerate(sources):
+        shape = _shape_of(source.shard, _described(source.shard))
+        alike = next((places for known, places in groups if known == shape), None)
+        if alike is None:
+            groups.append((shape, [place]))
+        else:
+            alike.append(place)
+    return [places for _, places in groups]
+
+
 def merge_row_indexes(sources: Sequence[IndexedRows], location: str, *, storage: Storage) -> WrittenShard:
     """Write the indexes of rows of several shards as those of one shard without values.
 
@@ -71,7 +91,7 @@ def merge_row_indexes(sources: Sequence[IndexedRows], location: str, *, storage:
     """
     first = sources[0].shard
     described = [_described(source.shard) for source in sources]
-    shapes = [(source.shard.schema, *map(_shape, found)) for source, found in zip(sources, described, strict=True)]
+    shapes = [_shape_of(source.shard, found) for source, found in zip(sources, described, strict=True)]
     for source, shape in zip(sources, shapes, strict=True):
         if shape != shapes[0]:
             raise UnsupportedError("indexes of other columns cannot be merged", location=source.shard.metadata.shown)
@@ -97,6 +117,10 @@ def _described(shard: ShardFile) -> list[_Description]:
     metadata = shard.metadata
     found = [decode_index(each, metadata.rules, location=metadata.shown) for each in metadata.indexes.index_descriptors]
     return [each for each in found if each is not None]
+
+
+def _shape_of(shard: ShardFile, described: Sequence[_Description]) -> tuple[object, ...]:
+    return (shard.schema, *map(_shape, described))
 
 
 def _shape(description: _Description) -> tuple[object, ...]:

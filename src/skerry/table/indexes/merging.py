@@ -11,7 +11,7 @@ from itertools import accumulate
 from typing import Final
 
 from skerry import amudai
-from skerry.amudai.index_merging import IndexedRows, merge_row_indexes
+from skerry.amudai.index_merging import IndexedRows, group_alike, merge_row_indexes
 from skerry.errors import SkerryError
 from skerry.storage import Storage, join, name, parent
 from skerry.table.indexes.building import new_index_name
@@ -100,28 +100,34 @@ def _of_similar_size(indexes: list[list[IndexedFile]]) -> list[list[list[Indexed
 
 
 def merge_indexes(task: MergeTask) -> MergedIndexes:
-    """Write one index for several; nothing is merged if one of them is damaged, which is logged."""
-    sources, files = [], list[IndexedFile]()
-    for index in task.indexes:
-        source = _opened(task, index)
-        if source is not None:
-            sources.append(source)
-            files += index
-    if len(sources) < 2:
-        return MergedIndexes()
-    location = join(task.table, FOLDER, new_index_name(".amudai.shard"))
+    """Write one index for several, or some, if the types of columns have changed.
+
+    Nothing is merged if one of them is damaged, which is logged.
+    """
+    opened = [(source, index) for index in task.indexes if (source := _opened(task, index)) is not None]
+    new: list[IndexedFile] = []
+    merged: list[IndexedFile] = []
     with log_failures("small indexes were not merged"):
-        written = merge_row_indexes(sources, location, storage=task.storage)
-        size = written.size_bytes + sum(task.storage.size(file) for file in written.index_files)
-        parts = tuple(name(file) for file in written.index_files)
-        counts = [count for source in sources for _, count in source.ranges]
-        places = zip(accumulate(counts, initial=0), counts, strict=False)
-        new = (
-            replace(file, root=name(location), parts=parts, size_bytes=size, place=place)
-            for file, place in zip(files, places, strict=True)
-        )
-        return MergedIndexes(tuple(new), frozenset((file.root, file.file) for file in files))
-    return MergedIndexes()
+        for places in group_alike([source for source, _ in opened]):
+            if len(places) > 1:
+                files = [file for place in places for file in opened[place][1]]
+                new += _merged(task, [opened[place][0] for place in places], files)
+                merged += files
+    return MergedIndexes(tuple(new), frozenset((file.root, file.file) for file in merged))
+
+
+def _merged(task: MergeTask, sources: Sequence[IndexedRows], files: Sequence[IndexedFile]) -> list[IndexedFile]:
+    """One index for several, which have the same columns."""
+    location = join(task.table, FOLDER, new_index_name(".amudai.shard"))
+    written = merge_row_indexes(sources, location, storage=task.storage)
+    size = written.size_bytes + sum(task.storage.size(file) for file in written.index_files)
+    parts = tuple(name(file) for file in written.index_files)
+    counts = [count for source in sources for _, count in source.ranges]
+    places = zip(accumulate(counts, initial=0), counts, strict=False)
+    return [
+        replace(file, root=name(location), parts=parts, size_bytes=size, place=place)
+        for file, place in zip(files, places, strict=True)
+    ]
 
 
 def _opened(task: MergeTask, index: Sequence[IndexedFile]) -> IndexedRows | None:

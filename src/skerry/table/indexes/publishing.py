@@ -202,8 +202,8 @@ def merge_all(table: IndexedTable, tasks: Sequence[MergeTask], files: OwnedFiles
     """
     new, gone = list[IndexedFile](), set[tuple[str, str]]()
     for found in files.map(executor, merge_indexes, tasks) if tasks else ():
-        if found.new:
-            files.add(*table.locations(found.new[0]))
+        for entry in {entry.root: entry for entry in found.new}.values():
+            files.add(*table.locations(entry))
         new += found.new
         gone |= found.gone
     return MergedIndexes(tuple(new), frozenset(gone))
