@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import shutil
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,7 +13,12 @@ import pyarrow as pa
 import pytest
 
 import skerry
+from skerry.paimon.manifests.cache import MetadataCache
+from skerry.paimon.manifests.manifest import DataFileMeta, FileKind, ManifestEntry
 from skerry.paimon.planning import known_files, plan
+from skerry.paimon.table import PaimonTable
+from skerry.paimon.values.simple_stats import SimpleStats
+from skerry.storage import Storage
 from torture import few_of
 
 SCHEMA = pa.schema([("day", pa.int32()), ("k", pa.int64()), ("line", pa.string())])
@@ -114,3 +122,26 @@ def test_indexes_that_are_built_are_found_at_once(tmp_path: Path) -> None:
     table.index()
     assert "rows by index" in steps()
     check(table, tmp_path)
+
+
+def test_a_table_of_the_same_name_made_at_the_same_time_has_its_own_schema(tmp_path: Path) -> None:
+    found = []
+    now = time.time_ns() + 60_000_000_000  # as if the clock stood still
+    for name in ("a", "b"):
+        shutil.rmtree(tmp_path / "t", ignore_errors=True)
+        PaimonTable.create(Storage(), str(tmp_path / "t"), pa.schema([(name, pa.int64())]))
+        os.utime(tmp_path / "t" / "schema" / "schema-0", ns=(now, now))
+        found += [PaimonTable.open(Storage(), str(tmp_path / "t")).schema.names for _ in range(2)]
+    assert found == [["a"], ["a"], ["b"], ["b"]]
+
+
+def test_records_of_wide_tables_take_no_more_room_than_there_is(tmp_path: Path) -> None:
+    path = tmp_path / "manifest"
+    path.write_bytes(b"x")
+    cache = MetadataCache(1 << 20)
+    stats = SimpleStats(bytes(8_000), bytes(8_000), (0,) * 1_000)
+    file = DataFileMeta("f", 1, 1, value_stats=stats)
+    for count, is_kept in ((1_000, True), (4_000, False)):  # 24 and 96 MB
+        entries = [ManifestEntry(FileKind.ADD, b"", 0, 1, file)] * count
+        cache.keep_records(Storage(), str(path), 1, entries)
+        assert (cache.find_records(Storage(), str(path), 1) is not None) == is_kept

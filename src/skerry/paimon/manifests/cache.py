@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import pyarrow as pa
 
@@ -23,7 +23,7 @@ _DISK_BYTES: Final = 512 << 20
 _FILES_KEPT: Final = 512
 _RECORDS_BYTES: Final = 32 << 20
 _RECORD_BYTES: Final = 1024
-"""About what a record takes in memory: more than in columns."""
+"""About what a record takes in memory beside values of columns: more than in columns."""
 
 _VERSION: Final = 1
 """Must be raised when the same file decodes to something else."""
@@ -32,13 +32,22 @@ _IN_MEMORY: Final = "memory:"
 _RULE: Final = "docs/formats/paimon.md § 5.1"
 
 
+class _Record(Protocol):
+    """An entry of a manifest or a list."""
+
+    @property
+    def size_bytes(self) -> int: ...
+
+
 class MetadataCache(BatchCache):
     """Metadata files as columns, and those that were used last as records."""
 
     def __init__(self, memory_bytes: int, folder: BatchFolder | None = None) -> None:
         super().__init__(memory_bytes, folder)
         self._records: Remembered[tuple[object, ...], tuple[Any, ...]] = Remembered(
-            _FILES_KEPT, limit_bytes=_RECORDS_BYTES, size_of=lambda records: _RECORD_BYTES * len(records)
+            _FILES_KEPT,
+            limit_bytes=_RECORDS_BYTES,
+            size_of=lambda records: sum(_RECORD_BYTES + record.size_bytes for record in records),
         )
 
     def clear(self) -> None:
@@ -57,7 +66,7 @@ class MetadataCache(BatchCache):
         key = self._record_key(storage, location, size)
         return None if key is None else self._records.find(key)
 
-    def keep_records(self, storage: Storage, location: str, size: int | None, records: Sequence[Any]) -> None:
+    def keep_records(self, storage: Storage, location: str, size: int | None, records: Sequence[_Record]) -> None:
         """Keep the records of a file that was read or written; see `find_records`."""
         key = self._record_key(storage, location, size)
         if key is not None:

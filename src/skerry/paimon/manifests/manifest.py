@@ -117,6 +117,8 @@ class DataFileMeta:
     write_cols_sequences: tuple[int, ...] | None = None
 
 
+_NAME_BYTES: Final = 64
+
 FileIdentity: TypeAlias = tuple[bytes, int, int, str, tuple[str, ...], bytes | None, str | None]
 """Identifies the file of an entry: partition, bucket, level, name, extra files, embedded index, external path."""
 
@@ -138,6 +140,14 @@ class ManifestEntry:
     bucket: int
     total_buckets: int
     file: DataFileMeta
+
+    @property
+    def size_bytes(self) -> int:
+        """About the memory that statistics, keys, names of columns and an index take."""
+        file = self.file
+        names = len(file.value_stats_cols or ()) + len(file.write_cols or ())
+        values = len(file.min_key) + len(file.max_key) + len(file.embedded_index or b"")
+        return file.key_stats.size_bytes + file.value_stats.size_bytes + values + _NAME_BYTES * names
 
     @property
     def identity(self) -> FileIdentity:

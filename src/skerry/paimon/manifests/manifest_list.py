@@ -71,6 +71,11 @@ class ManifestFileMeta:
     min_row_id: int | None = None
     max_row_id: int | None = None
 
+    @property
+    def size_bytes(self) -> int:
+        """About the memory that statistics take."""
+        return self.partition_stats.size_bytes
+
 
 _COLUMNS: Final = pa.schema(
     [

@@ -5,6 +5,7 @@ Spec: docs/formats/paimon.md § 1.1, § 2.1; Paimon spec, Schema.
 
 from __future__ import annotations
 
+import time
 from typing import Final
 
 from skerry.errors import FormatError, NotFoundError
@@ -48,7 +49,7 @@ def read_schema(storage: Storage, paths: TablePaths, schema_id: int) -> TableSch
         UnsupportedError: Its version, or a type in it, is unknown.
     """
     location = paths.schema(schema_id)
-    version = None if local_path(location) is None else version_of(storage, location)
+    version = _settled_version(storage, location)
     known = None if version is None else _KNOWN.find((location, version))
     if known is not None:
         return known
@@ -58,6 +59,14 @@ def read_schema(storage: Storage, paths: TablePaths, schema_id: int) -> TableSch
     return schema if version is None else _KNOWN.keep((location, version), schema)
 
 
+def _settled_version(storage: Storage, location: str) -> tuple[int, int] | None:
+    """The version of a local file; None of one so new that another file of its name could have the same."""
+    found = None if local_path(location) is None else version_of(storage, location)
+    return found if isinstance(found, tuple) and found[0] < time.time_ns() - _CLOCK_NS else None
+
+
+_CLOCK_NS: Final = 100_000_000
+"""Longer than the clocks of file systems stand still: many count in ticks of up to 10 ms."""
 _KNOWN: Final[Remembered[tuple[str, object], TableSchema]] = Remembered(256)
 """Schemas in local files, which this process read last; elsewhere, a dropped table's name may come again."""
 

@@ -35,6 +35,11 @@ class SimpleStats:
     max_values: bytes = EMPTY_ROW
     null_counts: tuple[int | None, ...] | None = ()
 
+    @property
+    def size_bytes(self) -> int:
+        """About the memory that the values take."""
+        return len(self.min_values) + len(self.max_values) + 8 * len(self.null_counts or ())
+
 
 EMPTY_STATS = SimpleStats()
 """The statistics of no columns."""
