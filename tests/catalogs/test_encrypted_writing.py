@@ -31,6 +31,7 @@ from skerry.iceberg.catalogs.sql import SqlCatalog
 from skerry.iceberg.catalogs.static import StaticCatalog
 from skerry.iceberg.encryption import table_keys
 from skerry.iceberg.evolution.property_checks import check_properties
+from skerry.iceberg.jobs.publish import Publication, WriteMode, publish, write_share
 from skerry.iceberg.metadata.metadata_json import decode_metadata
 from skerry.iceberg.metadata.table_metadata import TableMetadata
 from skerry.iceberg.writing import clustering
@@ -356,6 +357,17 @@ def test_rows_that_wait_on_disk_are_encrypted(catalog: skerry.Catalog, monkeypat
     assert ids(table) == list(range(300))
     assert len(spilled) > written
     assert not [data for data in spilled if b"nobody" in data]
+
+
+def test_rows_of_tasks_do_not_wait_for_the_driver_as_they_are(catalog: skerry.Catalog) -> None:
+    table = create(catalog)
+    layout = table.handle.layout()
+    shares = [write_share(layout, WriteMode.APPEND, rows(number).to_batches()) for number in range(2)]
+    written = [Path(location.removeprefix("file://")).read_bytes() for share in shares for location in share.locations]
+    assert len(written) == 2
+    assert not [data for data in written if MARK.encode() in data]
+    publish(table.handle, layout, shares, Publication(WriteMode.APPEND))
+    assert ids(table) == [0, 1]
 
 
 @pytest.mark.parametrize("is_encrypted", [False, True])

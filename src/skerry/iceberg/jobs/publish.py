@@ -82,7 +82,8 @@ def write_share(layout: FileLayout, mode: WriteMode, batches: Iterable[pa.Record
     """Write a task's rows; if that fails, everything written is removed.
 
     A task writes no data files for partitions of which it has few rows: otherwise every task would write one. These
-    rows are kept in a file of Arrow batches, and the driver combines them.
+    rows are kept in a file of Arrow batches, and the driver combines them. Of encrypted tables
+    there are no such files, which would not be encrypted.
 
     Args:
         layout: The layout of the files; all of them go to its folder.
@@ -103,7 +104,7 @@ def write_share(layout: FileLayout, mode: WriteMode, batches: Iterable[pa.Record
         try:
             for batch in conform(reader, layout.schema):
                 writer.write(batch)
-            if few := writer.take_small(_FEW_BYTES):
+            if layout.key_bytes is None and (few := writer.take_small(_FEW_BYTES)):
                 rows = (_leave(layout, layout.schema, few, files),)
             return Share(tuple(writer.close()), rows)
         except BaseException:
