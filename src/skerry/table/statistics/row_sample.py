@@ -143,7 +143,7 @@ class RowSample:
             mine = self.positions[rows]
             if (mine == UNKNOWN_POSITION).any():
                 unknown.add(key)
-            is_gone[rows[np.isin(mine, positions)]] = True
+            is_gone[rows[_are_in(mine, positions)]] = True
         left = self._at(np.flatnonzero(~is_gone)) if is_gone.any() else self
         return left.with_blurred(unknown)
 
@@ -314,3 +314,11 @@ def _decode(data: memoryview) -> RowSample:
     if rows and (int(priorities.max()) >= theta or np.any(priorities[1:] < priorities[:-1])):
         raise FormatError("priorities do not ascend to the threshold")
     return RowSample(theta, priorities, files, positions, values, frozenset(keys.tolist()))
+
+
+def _are_in(some: _Positions, ascending: _Positions) -> npt.NDArray[np.bool_]:
+    """Which of a few positions are among many."""
+    if not len(ascending):
+        return np.zeros(len(some), np.bool_)
+    places = np.minimum(np.searchsorted(ascending, some), len(ascending) - 1)
+    return np.asarray(ascending[places] == some)
