@@ -213,6 +213,15 @@ def test_a_deleted_half_is_written_whole(table):
     check(table)
 
 
+@pytest.mark.parametrize("key", ["samples.offset", "samples.schema-id", "samples.last-column-id"])
+def test_samples_with_an_endless_number_are_lost(table, monkeypatch, key):
+    file = newest_file(table)
+    reader = puffin.PuffinReader(file.statistics_path, storage=table.handle.state.storage)
+    name = reader.properties["skerry.samples.snapshot-id"]
+    reader.properties[f"skerry.{key}"] = "9" * 5000  # which Python refuses to convert
+    assert chains.pieces_of({name: reader}.get, name) is None
+
+
 def test_pieces_that_version_0_2_0_wrote_are_read():
     folder = Path(__file__).parent / "data" / "pieces-of-0.2.0"
     files = [puffin.PuffinReader(path) for path in sorted(folder.iterdir())]

@@ -17,6 +17,7 @@ from skerry.puffin import PuffinReader
 from skerry.table.statistics.group_sketches import group_sketch_bytes
 from skerry.table.statistics.pieces.chain import SAMPLE_PROPERTIES, Link, pieces_of
 from skerry.table.statistics.pieces.known_sample import KnownSample, remember, remembered
+from skerry.table.statistics.puffin_regions import decimal_number
 
 __all__ = ["continued", "known_sample", "open_statistics"]
 
@@ -56,7 +57,8 @@ def continued(base: TableState, parent: Snapshot | None) -> KnownSample | None:
 
 def open_statistics(state: TableState, name: str) -> PuffinReader | None:
     """The statistics file of a snapshot, by its number; None if it has none, or one of another snapshot."""
-    file = state.statistics_file(int(name)) if name.isdecimal() else None
+    snapshot_id = decimal_number(name)
+    file = None if snapshot_id is None else state.statistics_file(snapshot_id)
     if file is None:
         return None
     reader = PuffinReader(

@@ -19,6 +19,7 @@ from skerry.iceberg.metadata.statistics_file import StatisticsFile
 from skerry.puffin import PuffinReader
 from skerry.table.rows.schema import leaves
 from skerry.table.statistics.pieces.chain import chain_of
+from skerry.table.statistics.puffin_regions import decimal_number
 from skerry.table.work.remembered import Remembered
 
 __all__ = ["cut_off", "is_continued", "superseded"]
@@ -118,7 +119,7 @@ def _read_chain(base: TableState, file: StatisticsFile) -> frozenset[int]:
         )
     except (FormatError, NotFoundError, UnsupportedError):
         return frozenset()
-    return frozenset(int(link.name) for link in links if link.name.isdecimal())
+    return frozenset(found for link in links if (found := decimal_number(link.name)) is not None)
 
 
 def _blobs(file: StatisticsFile, columns: set[int]) -> Blobs:

@@ -35,6 +35,7 @@ from skerry.table.statistics.file_groups import key_of
 from skerry.table.statistics.pieces.chain import Link, pieces_of
 from skerry.table.statistics.pieces.growing import Growth, add_sample
 from skerry.table.statistics.pieces.known_sample import KnownSample, remember, remembered
+from skerry.table.statistics.puffin_regions import decimal_number
 from skerry.table.statistics.table_sample import TableSample
 from skerry.table.work.remembered import Remembered, version_of
 from skerry.theta import ThetaSketch
@@ -237,17 +238,18 @@ def _content(state: PaimonState, location: str) -> _Content:
     if known is not None:
         return known
     reader = PuffinReader(location, storage=state.storage)
-    snapshot_id = reader.properties.get(_SNAPSHOT, "")
-    if not snapshot_id.isdecimal():
-        raise FormatError(f"property {_SNAPSHOT} is {snapshot_id!r}", location=location)
+    text = reader.properties.get(_SNAPSHOT, "")
+    snapshot_id = decimal_number(text)
+    if snapshot_id is None:
+        raise FormatError(f"property {_SNAPSHOT} is {text[:40]!r}", location=location)
     blobs = [
         blob
         for blob in reader.blobs
-        if blob.type == THETA_BLOB and len(blob.fields) == 1 and blob.snapshot_id == int(snapshot_id)
+        if blob.type == THETA_BLOB and len(blob.fields) == 1 and blob.snapshot_id == snapshot_id
     ]
     read = zip(blobs, reader.read_blobs(blobs), strict=True)
     sketches = {blob.fields[0]: ThetaSketch.deserialize(found) for blob, found in read}
-    return _keep(state, location, _Content(int(snapshot_id), sketches))
+    return _keep(state, location, _Content(snapshot_id, sketches))
 
 
 def unchanged_columns(state: PaimonState, schema_id: int) -> set[int]:

@@ -14,8 +14,9 @@ from skerry.puffin import PuffinReader, PuffinWriter
 from skerry.table.properties import check_flag
 from skerry.table.statistics.row_sample import RowSample, decode_row_sample, encode_row_sample
 
-__all__ = ["ROW_PROPERTIES", "add_region", "add_rows", "keeps_rows", "read_region", "read_rows"]
+__all__ = ["ROW_PROPERTIES", "add_region", "add_rows", "decimal_number", "keeps_rows", "read_region", "read_rows"]
 
+_DIGITS = 19
 ROW_SAMPLE_PROPERTY = "skerry.statistics.row-sample"
 """Table property: whether statistics files hold sampled rows, that is values of the table."""
 ROW_PROPERTIES = tuple(f"skerry.row-sample.{name}" for name in ("offset", "length", "xxh3"))
@@ -38,6 +39,11 @@ def add_region(writer: PuffinWriter, names: Sequence[str], data: bytes) -> str:
     return checksum
 
 
+def decimal_number(text: str) -> int | None:
+    """A number in a footer's properties; None of what is none, or longer than those that are written."""
+    return int(text) if text.isdecimal() and len(text) <= _DIGITS else None
+
+
 def read_region(reader: PuffinReader, names: Sequence[str]) -> bytes | None:
     """Bytes outside any blob, located by the footer's properties; None if they are missing or damaged.
 
@@ -48,10 +54,11 @@ def read_region(reader: PuffinReader, names: Sequence[str]) -> bytes | None:
     Raises:
         FormatError: The bytes are not within the file.
     """
-    offset, length, checksum = (reader.properties.get(name, "") for name in names[:3])
-    if not (offset.isdecimal() and length.isdecimal()):
+    offset, length = (decimal_number(reader.properties.get(name, "")) for name in names[:2])
+    checksum = reader.properties.get(names[2], "")
+    if offset is None or length is None:
         return None
-    data = reader.read_range(int(offset), int(length))
+    data = reader.read_range(offset, length)
     return data if xxhash.xxh3_64_hexdigest(data) == checksum else None
 
 

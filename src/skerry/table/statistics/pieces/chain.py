@@ -26,7 +26,7 @@ from skerry.table.statistics.group_sketches import GroupSketches, decode_group_s
 from skerry.table.statistics.pieces.layout import decode_gone_rows, decode_sample_piece
 from skerry.table.statistics.pieces.row_piece import RowPiece
 from skerry.table.statistics.pieces.sample_piece import SamplePiece
-from skerry.table.statistics.puffin_regions import ROW_PROPERTIES, read_region, read_rows
+from skerry.table.statistics.puffin_regions import ROW_PROPERTIES, decimal_number, read_region, read_rows
 from skerry.table.statistics.row_sample import RowSample
 
 __all__ = [
@@ -204,8 +204,10 @@ def _located(open_file: OpenFile, name: str) -> tuple[tuple[Link, ...], list[Puf
 
 def _numbers(reader: PuffinReader) -> tuple[int, int, int]:
     """The number of missing files, the schema, and the highest field id of that time (0 in Paimon tables)."""
-    missing_files, schema_id, last_column_id = (reader.properties.get(name, "0") for name in _NUMBERS)
-    return int(missing_files), int(schema_id), int(last_column_id)
+    missing_files, schema_id, last_column_id = (
+        decimal_number(reader.properties.get(name, "0")) or 0 for name in _NUMBERS
+    )
+    return missing_files, schema_id, last_column_id
 
 
 def _links(reader: PuffinReader, name: str) -> tuple[Link, ...] | None:
@@ -213,8 +215,8 @@ def _links(reader: PuffinReader, name: str) -> tuple[Link, ...] | None:
     chain = chain_of(reader)
     names = _piece_properties(reader) if chain else SAMPLE_PROPERTIES
     checksum = reader.properties.get(names[2])
-    are_numbers = all(reader.properties.get(number, "").isdecimal() for number in _NUMBERS[:2])
-    are_numbers &= reader.properties.get(_NUMBERS[2], "0").isdecimal()
+    defaults = zip(_NUMBERS, ("", "", "0"), strict=True)
+    are_numbers = all(decimal_number(reader.properties.get(key, default)) is not None for key, default in defaults)
     return (*chain, Link(name, checksum)) if checksum is not None and are_numbers else None
 
 
