@@ -35,6 +35,7 @@ from skerry.iceberg.jobs.publish import Publication, WriteMode, publish, write_s
 from skerry.iceberg.metadata.metadata_json import decode_metadata
 from skerry.iceberg.metadata.table_metadata import TableMetadata
 from skerry.iceberg.writing import clustering
+from skerry.table.merging import staged
 from skerry.table.rows.spill_file import SpillFile
 
 MASTER_KEY = b"0123456789012345"
@@ -359,15 +360,36 @@ def test_rows_that_wait_on_disk_are_encrypted(catalog: skerry.Catalog, monkeypat
     assert not [data for data in spilled if b"nobody" in data]
 
 
-def test_rows_of_tasks_do_not_wait_for_the_driver_as_they_are(catalog: skerry.Catalog) -> None:
+@pytest.mark.parametrize("mode", [WriteMode.APPEND, WriteMode.UPSERT])
+def test_rows_of_tasks_do_not_wait_for_the_commit_as_they_are(catalog: skerry.Catalog, mode: WriteMode) -> None:
     table = create(catalog)
-    layout = table.handle.layout()
-    shares = [write_share(layout, WriteMode.APPEND, rows(number).to_batches()) for number in range(2)]
+    table.append(rows(0))
+    layout, on = table.handle.layout(), ("id",) if mode is WriteMode.UPSERT else ()
+    shares = [write_share(layout, mode, rows(number).to_batches()) for number in range(2)]
     written = [Path(location.removeprefix("file://")).read_bytes() for share in shares for location in share.locations]
     assert len(written) == 2
     assert not [data for data in written if MARK.encode() in data]
-    publish(table.handle, layout, shares, Publication(WriteMode.APPEND))
-    assert ids(table) == [0, 1]
+    publish(table.handle, layout, pickle.loads(pickle.dumps(shares)), Publication(mode, on=on))
+    assert ids(table) == ([0, 0, 1] if mode is WriteMode.APPEND else [0, 1])
+
+
+def test_rows_that_are_merged_in_tasks_are_encrypted(catalog: skerry.Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = create(catalog)
+    table.append(rows(0, 1))
+    stage_all, parts = staged.stage, []
+
+    def watched(*given: object, **how: object) -> staged.StagedRows:
+        found = stage_all(*given, **how)
+        parts.extend(Path(part.location.removeprefix("file://")).read_bytes() for part in found.parts)
+        assert "secret" not in repr(found)
+        return found
+
+    monkeypatch.setattr("skerry.iceberg.jobs.merge.stage", watched)
+    source = staged.LocalRows(rows(1, 2).to_reader())
+    done = table.merge(source, on="id", when_matched="update", when_not_matched="insert")
+    assert (done.updated_rows, ids(table)) == (1, [0, 1, 2])
+    assert parts
+    assert not [data for data in parts if MARK.encode() in data]
 
 
 @pytest.mark.parametrize("is_encrypted", [False, True])

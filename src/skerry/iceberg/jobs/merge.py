@@ -11,6 +11,7 @@ from skerry.iceberg.jobs.merging.in_tasks import AttemptInTasks
 from skerry.iceberg.jobs.merging.without_read import merge_blind
 from skerry.iceberg.jobs.row_changes import ChangeRequest, redo_after_conflicts
 from skerry.iceberg.metadata.state import TableState
+from skerry.iceberg.metadata.table_metadata import data_key_bytes
 from skerry.storage import join
 from skerry.table.arguments import Rows
 from skerry.table.indexes.definitions import PIECES_PROPERTY
@@ -125,7 +126,9 @@ def _merge_in_tasks(
     storage.check_writable(folder)
     bind_rules(StagedSource.schema_of(data.schema, keys, state.schema), keys, state.schema, clauses)  # before any work
     with owned_files(storage, folder) as files:
-        done = _merge_staged(request, stage(data, storage, folder), keys, clauses, unique=unique)
+        encrypts = data_key_bytes(state.properties) is not None
+        staged = stage(data, storage, folder, encrypts=encrypts)
+        done = _merge_staged(request, staged, keys, clauses, unique=unique)
         files.remove()
     return done
 

@@ -98,7 +98,8 @@ def write_share(layout: FileLayout, mode: WriteMode, batches: Iterable[pa.Record
         return Share()
     with owned_files(layout.storage) as files:
         if mode is WriteMode.UPSERT:
-            return Share(staged=stage_part(layout.storage, layout.folder, reader, files))
+            encrypts = layout.key_bytes is not None
+            return Share(staged=stage_part(layout.storage, layout.folder, reader, files, encrypts=encrypts))
         writer = PartitionedWriter(layout)
         rows: tuple[str, ...] = ()
         try:

@@ -8,14 +8,17 @@ tasks are small however large the source is, and no process needs all of its row
 from __future__ import annotations
 
 import functools
+import itertools
+import os
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from skerry.encryption import decrypt, encrypt
 from skerry.storage import Storage, join
 from skerry.table.merging.facts import KeyFacts, key_facts
 from skerry.table.merging.rules import MergeSource
@@ -28,6 +31,8 @@ from skerry.table.work.tasks import Executor
 __all__ = ["LocalRows", "Pack", "RemoteRows", "StagedPart", "StagedRows", "StagedSource", "stage", "stage_part"]
 
 Result = TypeVar("Result")
+
+_KEY_BYTES = 32
 
 _BATCH_ROWS = 1 << 17
 _BATCH_BYTES = 32 << 20
@@ -83,14 +88,36 @@ class StagedPart:
     """A file of rows.
 
     Args:
-        location: An Arrow file.
+        location: An Arrow file; if it is encrypted, an encrypted Arrow stream for each batch.
         schema: The columns.
         batches: Rows and bytes of each batch.
+        secret: The key of an encrypted file.
+        edges: Where the batches of an encrypted file begin, and where the last ends.
     """
 
     location: str
     schema: pa.Schema
     batches: tuple[tuple[int, int], ...]
+    secret: bytes | None = field(default=None, repr=False)
+    edges: tuple[int, ...] = ()
+
+    def read(self, storage: Storage, columns: Sequence[str]) -> pa.Table:
+        """Some columns of all rows."""
+        if self.secret is not None:
+            batches = (self.batch(storage, number).select(columns) for number in range(len(self.batches)))
+            return pa.Table.from_batches(batches)
+        options = pa.ipc.IpcReadOptions(included_fields=[self.schema.names.index(name) for name in columns])
+        with storage.open_input(self.location) as file:
+            return pa.ipc.open_file(file, options=options).read_all().select(columns)
+
+    def batch(self, storage: Storage, number: int) -> pa.RecordBatch:
+        """A batch."""
+        if self.secret is None:
+            with storage.open_input(self.location) as file:
+                return pa.ipc.open_file(file).get_batch(number)
+        start, end = self.edges[number : number + 2]
+        data = decrypt(self.secret, storage.read_range(self.location, start, end - start))
+        return pa.ipc.open_stream(data).read_next_batch()
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,19 +156,14 @@ class StagedRows:
 
     def read(self, columns: Sequence[str]) -> pa.Table:
         """Some columns of all rows."""
-        numbers = [self.schema.names.index(name) for name in columns]
-        options = pa.ipc.IpcReadOptions(included_fields=numbers)
-        tables = []
-        for part in self.parts:
-            with self.storage.open_input(part.location) as file:
-                tables.append(pa.ipc.open_file(file, options=options).read_all().select(columns))
+        tables = [part.read(self.storage, columns) for part in self.parts]
         return pa.concat_tables(tables) if tables else self.schema.empty_table().select(columns)
 
     def of_pack(self, pack: Pack) -> Iterator[pa.RecordBatch]:
         """The rows of a pack, batch by batch."""
+        parts = {part.location: part for part in self.parts}
         for location, number in pack.batches:
-            with self.storage.open_input(location) as file:
-                yield pa.ipc.open_file(file).get_batch(number)
+            yield parts[location].batch(self.storage, number)
 
     def packs(self, target_bytes: int) -> list[Pack]:
         """Divide the rows among tasks: in parts of a good size for files, unless there would be very few."""
@@ -161,15 +183,20 @@ class StagedRows:
         return [*packs, Pack(first, row, tuple(batches))] if batches else packs
 
 
-def stage(data: RemoteRows, storage: Storage, folder: str) -> StagedRows:
+def stage(data: RemoteRows, storage: Storage, folder: str, *, encrypts: bool = False) -> StagedRows:
     """Write the rows of a source to files of a folder."""
-    parts = data.each(functools.partial(stage_part, storage, folder))
+    parts = data.each(functools.partial(stage_part, storage, folder, encrypts=encrypts))
     found = tuple(part for part in parts if part is not None)
     return StagedRows(storage, folder, found[0].schema if found else data.schema, found)
 
 
 def stage_part(
-    storage: Storage, folder: str, batches: Iterable[pa.RecordBatch], owned: OwnedFiles | None = None
+    storage: Storage,
+    folder: str,
+    batches: Iterable[pa.RecordBatch],
+    owned: OwnedFiles | None = None,
+    *,
+    encrypts: bool = False,
 ) -> StagedPart | None:
     """Write a part of the rows to a file; None if it has no rows.
 
@@ -178,22 +205,42 @@ def stage_part(
         folder: The folder.
         batches: The rows.
         owned: Owns the file, unless the caller owns the whole folder.
+        encrypts: Whether the file is encrypted, with a key that only the part has: rows of encrypted tables.
     """
     location = join(folder, f"{uuid.uuid4()}.arrow")
     sizes = []
-    gathered = _gathered(batches)
+    gathered: Iterator[pa.RecordBatch] = _gathered(batches)
     first = next(gathered, None)
     if first is None:
         return None
     if owned is not None:
         owned.add(location)
+    gathered = itertools.chain([first], gathered)
+    if encrypts:
+        return _encrypted_part(storage, location, first.schema, gathered)
     with storage.open_output(location) as sink, pa.ipc.new_file(sink, first.schema) as writer:
-        batch: pa.RecordBatch | None = first
-        while batch is not None:
+        for batch in gathered:
             writer.write_batch(batch)
             sizes.append((batch.num_rows, batch.nbytes))
-            batch = next(gathered, None)
     return StagedPart(location, first.schema, tuple(sizes))
+
+
+def _encrypted_part(
+    storage: Storage, location: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]
+) -> StagedPart:
+    secret = os.urandom(_KEY_BYTES)
+    sizes: list[tuple[int, int]] = []
+    edges = [0]
+    with storage.open_output(location) as sink:
+        for batch in batches:
+            plain = pa.BufferOutputStream()
+            with pa.ipc.new_stream(plain, schema) as writer:
+                writer.write_batch(batch)
+            data = encrypt(secret, plain.getvalue().to_pybytes())
+            sink.write(data)
+            sizes.append((batch.num_rows, batch.nbytes))
+            edges.append(edges[-1] + len(data))
+    return StagedPart(location, schema, tuple(sizes), secret, tuple(edges))
 
 
 def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
