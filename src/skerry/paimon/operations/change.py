@@ -67,7 +67,6 @@ class TableChange:
         sample: The samples after the change, if they were sketched from scratch.
         properties: The snapshot's properties.
         watermark: Event time that the rows have reached.
-        schema_id: The schema that the change was made for.
         beside: Locations of files that were written for the change and that the snapshot does not name.
     """
 
@@ -80,5 +79,4 @@ class TableChange:
     sample: TableSample | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
     watermark: int | None = None
-    schema_id: int | None = None
     beside: tuple[str, ...] = ()

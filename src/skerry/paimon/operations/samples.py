@@ -43,7 +43,7 @@ def sketched(file: WrittenDataFile, *, has_keys: bool) -> SketchedFile:
 def added_samples(base: PaimonState, layout: WriteLayout, files: Iterable[WrittenDataFile]) -> SampleChange:
     """The effect of new files on the samples."""
     rows = [file for file in files if not file.is_changelog]
-    change = _change(layout, rows, is_exact=not _may_lose(base, layout))
+    change = _hashed(_change(layout, rows, is_exact=not _may_lose(base, layout)), rows)
     keeps_first = layout.options.merge_engine is MergeEngine.FIRST_ROW  # whose rows no record replaces
     if not layout.has_keys or base.snapshot is None or keeps_first:
         return change
@@ -78,12 +78,16 @@ def replaced_samples(
         is_newest: Whether no other file can have a newer record of a key.
     """
     rows = [file for file in files if not file.is_changelog]
-    change = _change(layout, rows, is_exact=is_newest)
+    change = _hashed(_change(layout, rows, is_exact=is_newest), rows)
     return replace(
         change,
         removed=frozenset(entry.file.file_name for entry in removed),
         same_rows=same_rows and not layout.has_keys,
     )
+
+
+def _hashed(change: SampleChange, files: Iterable[WrittenDataFile]) -> SampleChange:
+    return replace(change, schema_ids=frozenset(file.file.schema_id for file in files))
 
 
 def _change(layout: WriteLayout, rows: Sequence[WrittenDataFile], *, is_exact: bool) -> SampleChange:

@@ -29,7 +29,7 @@ from skerry.table.owned_files import OwnedFiles
 from skerry.table.rows.schema import Leaf, leaves
 from skerry.table.statistics.column_estimates import estimate
 from skerry.table.statistics.column_statistics import SketchPolicy
-from skerry.table.statistics.file_groups import FileGroup, key_of
+from skerry.table.statistics.file_groups import FileGroup
 from skerry.table.statistics.group_samples import GroupSamples, fits
 from skerry.table.statistics.pieces.growing import Growth, appended, changed
 from skerry.table.statistics.table_sample import SampleChange, TableSample, max_groups
@@ -114,7 +114,7 @@ def _after(base: PaimonState, change: TableChange, data_bytes: int) -> tuple[Tab
     if change.sample is not None:
         return change.sample, _After.of(change.sample)
     assert change.samples is not None
-    known, samples = continued(base), _as_types_are_now(base, change, change.samples)
+    known, samples = continued(base), _as_types_are_now(base, change.samples)
     grown = None if known is None else appended(known, samples, base.properties, data_bytes)
     if grown is not None and grown.sketches is not None:
         found = grown.sketches
@@ -131,20 +131,17 @@ def _after(base: PaimonState, change: TableChange, data_bytes: int) -> tuple[Tab
     return whole if piece is None else piece, _After.of(whole)
 
 
-def _as_types_are_now(base: PaimonState, change: TableChange, samples: SampleChange) -> SampleChange:
+def _as_types_are_now(base: PaimonState, samples: SampleChange) -> SampleChange:
     """The change of samples, without columns whose values were hashed before their type changed.
 
     United with hashes of the new type's bytes, these values would count twice.
     """
-    added = [entry.file for entry in change.entries if entry.kind is FileKind.ADD]
-    older = [file for file in added if file.schema_id != base.schema.id]
+    older = samples.schema_ids - {base.schema.id}
     if not older:
         return samples
-    sampled = {*(key_of(file.location) for file in samples.added), *samples.added_groups.files}
     columns = {leaf.field_id for leaf in leaves(base.arrow_schema)}
-    schema_ids = {file.schema_id for file in older if key_of(file.file_name) in sampled}
     return samples.without_columns(
-        frozenset().union(*(columns - unchanged_columns(base, schema_id) for schema_id in schema_ids))
+        frozenset().union(*(columns - unchanged_columns(base, schema_id) for schema_id in older))
     )
 
 

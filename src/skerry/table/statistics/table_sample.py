@@ -78,6 +78,7 @@ class SampleChange:
             apply; None for all.
         same_rows: Whether the added files have the rows of the removed ones, and added deletes delete the same rows as
             the removed ones.
+        schema_ids: The schemas by which values of the added files were hashed, if that may not be the base's.
     """
 
     added: tuple[SketchedFile, ...] = ()
@@ -89,6 +90,7 @@ class SampleChange:
     resketched: tuple[SketchedFile, ...] = ()
     rows_gone: Mapping[str | None, int] = field(default_factory=dict)
     same_rows: bool = False
+    schema_ids: frozenset[int] = frozenset()
 
     @property
     def only_adds(self) -> bool:
