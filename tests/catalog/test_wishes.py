@@ -84,6 +84,30 @@ def test_many_records_come_in_parts(catalog):
     assert table.count() == 30_000
 
 
+def test_no_column_of_a_file_is_left_out(catalog, tmp_path):
+    """PyArrow's datasets have the columns of the first file, and of the first megabyte of JSON."""
+    table = catalog.create_table("shop.numbers", pa.schema([("n", pa.int64()), ("late", pa.string())]))
+    path = tmp_path / "lines.jsonl"
+    lines = "".join(f'{{"n": {n}}}\n' for n in range(200_000))
+    path.write_text(lines + '{"n": 7, "late": "x"}\n')
+    with pytest.raises(SchemaError, match=r"lines\.jsonl': a record has a key that the first ones lack"):
+        table.append(path)
+    path.write_text('{"n": 7, "late": null}\n' + lines + '{"n": null, "late": "x"}\n')
+    table.append(path)
+    assert (table.count(), table.count("late = 'x'")) == (200_002, 1)
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    for kind in ("parquet", "orc"):
+        write_table = pq.write_table if kind == "parquet" else pa.orc.write_table
+        write_table(pa.table({"n": [1]}), folder / f"1.{kind}")
+        write_table(pa.table({"n": [2], "late": ["y"]}), folder / f"2.{kind}")
+        with pytest.raises(SchemaError, match=rf"2\.{kind}' has columns that .*1\.{kind}' has not: late"):
+            table.append(folder)
+        for file in folder.iterdir():
+            file.unlink()
+    assert table.refresh().count() == 200_002
+
+
 @pytest.mark.parametrize(
     ("data", "error", "message"),
     [

@@ -67,8 +67,6 @@ def open_files(path: Path, schema: pa.Schema | None, csv: CsvFormat | None = Non
         NotFoundError: There is no such file.
         SchemaError: They cannot be read, or are of different kinds.
     """
-    from pyarrow import dataset
-
     if not path.exists():
         raise NotFoundError(f"there is no file {str(path)!r} to read rows from", location=str(path))
     files = [path] if path.is_file() else sorted(found for found in path.rglob("*") if _kind(found) in _FORMATS)
@@ -83,15 +81,60 @@ def open_files(path: Path, schema: pa.Schema | None, csv: CsvFormat | None = Non
     if format_ != "csv" and csv is not None and csv != CsvFormat():
         raise SchemaError(f"{str(path)!r}: options are of CSV files, found {format_}")
     csv = csv or CsvFormat()
+    known = {field.name: field.type for field in schema or () if _is_text_type(field.type)}
     try:
         if format_ == "csv":
-            known = {field.name: field.type for field in schema or () if _is_text_type(field.type)}
             reader = open_csv(files, known, csv)
         else:
-            reader = dataset.dataset(list(map(str, files)), format=format_).scanner().to_reader()
+            reader = _open_dataset(files, format_, known)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise SchemaError(f"{str(path)!r} cannot be read: {reason(error, files, csv)}") from error
     return pa.RecordBatchReader.from_batches(reader.schema, _read(reader, path, files, csv))
+
+
+def _open_dataset(files: list[Path], format_: str, known: Mapping[str, pa.DataType]) -> pa.RecordBatchReader:
+    """The rows of files that have no other columns than the first: PyArrow leaves such columns out.
+
+    Raises:
+        SchemaError: A file has one.
+    """
+    from pyarrow import dataset
+
+    found = dataset.dataset(list(map(str, files)), format=format_)
+    if format_ == "json":  # a key may also appear later in a file
+        types = (
+            known.get(field.name, field.type) if pa.types.is_null(field.type) else field.type for field in found.schema
+        )
+        schema = pa.schema([field.with_type(type_) for field, type_ in zip(found.schema, types, strict=True)])
+        return pa.RecordBatchReader.from_batches(schema, _json_batches(files, schema))
+    for fragment in found.get_fragments():
+        more = [name for name in fragment.physical_schema.names if name not in found.schema.names]
+        if more:
+            raise SchemaError(
+                f"{fragment.path!r} has columns that {str(files[0])!r} has not: {', '.join(more)}; append them apart",
+                location=fragment.path,
+            )
+    reader: pa.RecordBatchReader = found.scanner().to_reader()
+    return reader
+
+
+def _json_batches(files: list[Path], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    from pyarrow import json
+
+    options = json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="error")
+    for file in files:
+        try:
+            with pa.input_stream(str(file)) as stream:
+                for batch in json.open_json(stream, parse_options=options):
+                    yield batch.select(schema.names)
+        except pa.ArrowInvalid as error:
+            if "unexpected field" not in str(error):
+                raise
+            raise SchemaError(
+                f"{str(file)!r}: a record has a key that the first ones lack; write every key in the first record, "
+                "null if it has no value",
+                location=str(file),
+            ) from error
 
 
 def _kind(file: Path) -> str:
