@@ -256,9 +256,9 @@ class Conflicts:
         Spec: Iceberg spec, Scan Planning: deletes apply to data files of their partition; equality deletes of an
         unpartitioned spec to all.
         """
-        file = entry.data_file
-        if entry.is_deletion_vector:
+        if entry.referenced_data_file is not None:
             return entry.referenced_data_file in locations
+        file = entry.data_file
         if entry.content is FileContent.EQUALITY_DELETES:
             if self._base.metadata.specs()[file.spec_id].is_unpartitioned():
                 return True
@@ -266,10 +266,6 @@ class Conflicts:
             lower, upper = file.lower_bounds[FILE_PATH_ID], file.upper_bounds[FILE_PATH_ID]
             if not any(lower <= location.encode() <= upper for location in locations):
                 return False
-            if lower == upper:
-                return True
-        elif entry.referenced_data_file is not None:
-            return entry.referenced_data_file in locations
         return _partition_key(file.spec_id, file.partition) in partitions()
 
     def _partitions_of(self, locations: Collection[str]) -> set[tuple[Any, ...]]:

@@ -13,6 +13,7 @@ from typing import Final
 
 from skerry.iceberg.metadata.snapshot import Snapshot
 from skerry.iceberg.metadata.state import TableState
+from skerry.iceberg.statistics.published import open_registered
 from skerry.puffin import PuffinReader
 from skerry.table.statistics.group_sketches import group_sketch_bytes
 from skerry.table.statistics.pieces.chain import SAMPLE_PROPERTIES, Link, pieces_of
@@ -61,12 +62,7 @@ def open_statistics(state: TableState, name: str) -> PuffinReader | None:
     file = None if snapshot_id is None else state.statistics_file(snapshot_id)
     if file is None:
         return None
-    reader = PuffinReader(
-        file.statistics_path,
-        storage=state.storage,
-        file_size=file.file_size_in_bytes,
-        footer_size=file.file_footer_size_in_bytes,
-    )
+    reader = open_registered(state.storage, file)
     return reader if reader.properties.get(SAMPLE_PROPERTIES[3]) == name else None
 
 

@@ -34,6 +34,7 @@ __all__ = [
     "extendable_sketches",
     "hashed_as_ours",
     "is_own",
+    "open_registered",
     "read_sketches",
     "write_statistics",
 ]
@@ -41,6 +42,21 @@ __all__ = [
 CREATED_BY = "created-by"
 UNREADABLE: Final = (FormatError, NotFoundError, UnsupportedError)
 """What is raised for a statistics file that is missing or damaged."""
+
+
+def open_registered(storage: Storage, file: StatisticsFile) -> PuffinReader:
+    """Open a statistics file whose sizes the table's metadata says, so that one read finds its footer.
+
+    Raises:
+        FormatError: It is not a valid Puffin file.
+        NotFoundError: It is missing.
+    """
+    return PuffinReader(
+        file.statistics_path,
+        storage=storage,
+        file_size=file.file_size_in_bytes,
+        footer_size=file.file_footer_size_in_bytes,
+    )
 
 
 def read_sketches(
@@ -56,12 +72,7 @@ def read_sketches(
         NotFoundError: The file is missing.
     """
     wanted = set(field_ids)
-    reader = PuffinReader(
-        file.statistics_path,
-        storage=storage,
-        file_size=file.file_size_in_bytes,
-        footer_size=file.file_footer_size_in_bytes,
-    )
+    reader = open_registered(storage, file)
     by_column: dict[int, list[BlobMetadata]] = {}
     for blob in reader.blobs:
         if blob.type == THETA_BLOB and len(blob.fields) == 1 and blob.fields[0] in wanted:
@@ -129,12 +140,7 @@ def hashed_as_ours(state: TableState, file: StatisticsFile, field_ids: Iterable[
     wanted = list(field_ids)
     if not any(is_uuid(types[field_id]) for field_id in wanted):
         return wanted
-    reader = PuffinReader(
-        file.statistics_path,
-        storage=state.storage,
-        file_size=file.file_size_in_bytes,
-        footer_size=file.file_footer_size_in_bytes,
-    )
+    reader = open_registered(state.storage, file)
     return wanted if is_own(reader) else [field_id for field_id in wanted if not is_uuid(types[field_id])]
 
 

@@ -12,11 +12,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
-from skerry.errors import FormatError, NotFoundError, UnsupportedError
 from skerry.iceberg.metadata.snapshot import Snapshot
 from skerry.iceberg.metadata.state import TableState
 from skerry.iceberg.metadata.statistics_file import StatisticsFile
-from skerry.puffin import PuffinReader
+from skerry.iceberg.statistics.published import UNREADABLE, open_registered
 from skerry.table.rows.schema import leaves
 from skerry.table.statistics.pieces.chain import chain_of
 from skerry.table.statistics.puffin_regions import decimal_number
@@ -109,15 +108,8 @@ def _chains_of(base: TableState, files: Iterable[StatisticsFile], *, reads: int 
 
 def _read_chain(base: TableState, file: StatisticsFile) -> frozenset[int]:
     try:
-        links = chain_of(
-            PuffinReader(
-                file.statistics_path,
-                storage=base.storage,
-                file_size=file.file_size_in_bytes,
-                footer_size=file.file_footer_size_in_bytes,
-            )
-        )
-    except (FormatError, NotFoundError, UnsupportedError):
+        links = chain_of(open_registered(base.storage, file))
+    except UNREADABLE:
         return frozenset()
     return frozenset(found for link in links if (found := decimal_number(link.name)) is not None)
 
