@@ -25,7 +25,6 @@ from skerry.storage import Storage
 __all__ = ["PagePlaces", "decode_pages", "read_page_bounds", "read_page_places", "read_places"]
 
 _MAX_INT32: Final = 2**31 - 1
-_RULE: Final = "Parquet spec, parquet.thrift, `OffsetIndex`"
 _INT_FORMATS: Final = {PhysicalType.INT32: "<i4", PhysicalType.INT64: "<i8"}
 
 

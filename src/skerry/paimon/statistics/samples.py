@@ -64,8 +64,6 @@ _SNAPSHOT: Final = "skerry.samples.snapshot-id"
 _SCHEMA: Final = "skerry.samples.schema-id"
 _MISSING: Final = "skerry.samples.missing-files"
 _LOOKED_BACK: Final = 100
-_FILE_BYTES: Final = 200
-"""What a file takes in memory: two numbers in a dictionary."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -111,8 +111,7 @@ def _open_dataset(files: list[Path], format_: str, known: Mapping[str, pa.DataTy
         more = [name for name in fragment.physical_schema.names if name not in found.schema.names]
         if more:
             raise SchemaError(
-                f"{fragment.path!r} has columns that {str(files[0])!r} has not: {', '.join(more)}; append them apart",
-                location=fragment.path,
+                f"{fragment.path!r} has columns that {str(files[0])!r} has not: {', '.join(more)}; append them apart"
             )
     reader: pa.RecordBatchReader = found.scanner().to_reader()
     return reader
@@ -132,8 +131,7 @@ def _json_batches(files: list[Path], schema: pa.Schema) -> Iterator[pa.RecordBat
                 raise
             raise SchemaError(
                 f"{str(file)!r}: a record has a key that the first ones lack; write every key in the first record, "
-                "null if it has no value",
-                location=str(file),
+                "null if it has no value"
             ) from error
 
 
